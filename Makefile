@@ -1,0 +1,46 @@
+# Every target sets up .venv first, so `make demo` and `make test` work on a machine with Python 3.11 and make.
+PYTHON ?= python3
+# Extra arguments for the torch install only, e.g. TORCH_ARGS='--index-url https://download.pytorch.org/whl/cpu'
+TORCH_ARGS ?=
+BIN := .venv/bin
+STAMP := .venv/.gedi-setup
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow lint bench docs clean
+
+help:  ## show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## create .venv with the tested versions and install gedi in it
+
+# torch comes first and alone: resolved together with the rest it can pull gigabytes of CUDA wheels.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -c constraints.txt $(TORCH_ARGS) torch==2.13.0
+	$(BIN)/python -m pip install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## cluster moons and circles beside k-means, SwAV and JEM (a few minutes)
+	$(BIN)/gedi demo
+
+# One thread a process: two workers that each start a thread per core are slower than one.
+test: $(STAMP)  ## run the fast tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+test-slow: $(STAMP)  ## run the tests that train for real
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
+
+lint: $(STAMP)  ## check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(STAMP)  ## measure speed
+	$(BIN)/python benchmarks/run.py
+
+docs:  ## say where the documentation is
+	@echo "The documentation is plain Markdown: start with README.md, then the docs/ folder."
+
+clean:  ## remove caches and build products (keeps .venv and runs/)
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
