@@ -1,0 +1,8 @@
+"""Arrays come in here: named data sets, files, checks and scaling."""
+
+from gedi.data import toys
+from gedi.data.checks import check_rows
+from gedi.data.scaling import Scaler
+from gedi.data.sources import Dataset, DatasetInfo, known_datasets, load
+
+__all__ = ["Dataset", "DatasetInfo", "Scaler", "check_rows", "known_datasets", "load", "toys"]

@@ -1,0 +1,115 @@
+"""T(x'|x): stochastic views of scaled rows, batched, from an explicit generator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import torch
+from sklearn.neighbors import NearestNeighbors
+from torch.nn import functional as F
+
+
+class AugmentSettings(Protocol):
+    """What `row_augmentation` reads of a config."""
+
+    noise: float | None
+    neighbours: int
+    towards: float
+    shift: float
+    rotate: float
+    scale: float
+    shear: float
+
+
+Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
+
+
+def row_augmentation(
+    settings: AugmentSettings, data: torch.Tensor, image_shape: tuple[int, ...] | None = None
+) -> Augment:
+    """The view ``augment(x, rows, generator)`` of rows of ``data``; ``rows`` are their places in it."""
+    table = neighbour_table(data, settings.neighbours) if settings.neighbours else None
+    is_affine = image_shape is not None and any((settings.shift, settings.rotate, settings.scale, settings.shear))
+
+    def augment(x: torch.Tensor, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        if is_affine and image_shape is not None:
+            x = affine(
+                x,
+                image_shape,
+                shift=settings.shift,
+                rotate=settings.rotate,
+                scale=settings.scale,
+                shear=settings.shear,
+                generator=generator,
+            )
+        if table is not None:
+            x = towards_neighbour(x, data[pick(table[rows], generator)], settings.towards, generator)
+        return x + (settings.noise or 0.0) * torch.randn(x.shape, generator=generator, dtype=x.dtype)
+
+    return augment
+
+
+def neighbour_table(data: torch.Tensor, k: int) -> torch.Tensor:
+    """Places of up to k near rows of every row, [n, k]: those that are among each other's k nearest.
+
+    One-sided neighbours often belong to another component (a stray row's neighbours do not know it), so they are left
+    out, and a row's mutual neighbours are repeated to fill its line; a row that has none keeps its nearest.
+    """
+    n, k = len(data), min(k, len(data) - 1)
+    # A row's nearest is itself, unless it has a twin: remove it by place, not by rank.
+    found = NearestNeighbors(n_neighbors=k + 1).fit(data.numpy()).kneighbors(data.numpy(), return_distance=False)
+    own = found == np.arange(n)[:, None]
+    own[~own.any(1), -1] = True
+    near = found[~own].reshape(n, k)
+    mutual = (near[near] == np.arange(n)[:, None, None]).any(2)
+    mutual[~mutual.any(1), 0] = True
+    order = np.argsort(~mutual, axis=1, kind="stable")
+    count = mutual.sum(1)
+    filled = np.take_along_axis(order, np.arange(k)[None, :] % count[:, None], axis=1)
+    return torch.from_numpy(np.take_along_axis(near, filled, axis=1).astype("int64"))
+
+
+def pick(table: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """One entry of every row of ``table``, uniformly."""
+    column = torch.randint(table.shape[1], (len(table), 1), generator=generator)
+    return table.gather(1, column).squeeze(1)
+
+
+def towards_neighbour(
+    x: torch.Tensor, neighbour: torch.Tensor, most: float, generator: torch.Generator
+) -> torch.Tensor:
+    """A point on the way from x to a neighbour, at most ``most`` of the way."""
+    share = most * torch.rand((len(x), 1), generator=generator, dtype=x.dtype)
+    return x + share * (neighbour - x)
+
+
+def affine(
+    x: torch.Tensor,
+    image_shape: tuple[int, ...],
+    *,
+    shift: float,
+    rotate: float,
+    scale: float,
+    shear: float,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """Random shift (pixels), rotation (degrees), change of size and shear of images stored as flat rows (H, W, C)."""
+    height, width, channels = image_shape
+    n = len(x)
+
+    def between(most: float) -> torch.Tensor:
+        return most * (2 * torch.rand(n, generator=generator) - 1)
+
+    angle, zoom, slant = between(math.radians(rotate)), 1 + between(scale), between(shear)
+    cos, sin = torch.cos(angle) / zoom, torch.sin(angle) / zoom
+    theta = torch.zeros(n, 2, 3)
+    theta[:, 0, 0], theta[:, 0, 1], theta[:, 0, 2] = cos, -sin + slant, between(2 * shift / width)
+    theta[:, 1, 0], theta[:, 1, 1], theta[:, 1, 2] = sin, cos, between(2 * shift / height)
+    images = x.view(n, height, width, channels).permute(0, 3, 1, 2)
+    grid = F.affine_grid(theta.to(x.dtype), list(images.shape), align_corners=False)
+    # 'border' repeats the frame: zero would be the mean pixel of scaled data, not the background.
+    moved = F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+    return moved.permute(0, 2, 3, 1).reshape(n, -1)

@@ -1,0 +1,120 @@
+"""Says in one sentence what is wrong with the rows given, before any time is spent on them."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from gedi.errors import DataError
+
+
+class CellTypeError(DataError, TypeError):
+    """A cell holds something that is not a number at all; scikit-learn expects a TypeError for it."""
+
+
+def check_rows(
+    x: Any, *, n_clusters: int | None, allow_single_row: bool = False, fewest_clusters: int = 2
+) -> np.ndarray:
+    """Return rows as a finite float64 array [n, d], or raise a DataError that names the problem and the fix.
+
+    float64 is kept until the rows are scaled, where the offset is subtracted. n_clusters=None (prediction)
+    skips what concerns clusters. The wording agrees with what scikit-learn's estimator checks look for.
+    """
+    rows = _as_float64(x)
+    if rows.ndim != 2:
+        raise DataError(
+            f"Expected a 2-D array of rows, got shape {rows.shape}. Reshape your data: "
+            "reshape(-1, 1) for one feature, reshape(1, -1) for one row, reshape(len(x), -1) for images."
+        )
+    n, d = rows.shape
+    if n == 0:
+        raise DataError("The data is empty: found 0 sample(s) while a minimum of 2 is required.")
+    if d == 0:
+        raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
+    _check_finite(rows)
+    if n == 1 and not allow_single_row:
+        raise DataError("The data has one row (n_samples=1); clusters need at least two: give more rows.")
+    if n_clusters is not None:
+        _check_clusters(n_clusters, n, fewest_clusters)
+        _warn_constant(rows)
+    return rows
+
+
+def _as_float64(x: Any) -> np.ndarray:
+    if sparse.issparse(x):
+        raise DataError("Sparse data is not supported: pass x.toarray() if it fits in memory.")
+    try:
+        rows = np.asarray(x)
+    except ValueError as error:  # rows of unequal length
+        raise DataError("The rows have unequal lengths: every row needs the same number of values.") from error
+    if rows.dtype.kind == "O":
+        return _objects_as_float64(rows)
+    if rows.dtype.kind == "c":
+        raise DataError("Complex data not supported: pass real and imaginary parts as separate columns.")
+    if rows.dtype.kind not in "buif":
+        kind = "strings" if rows.dtype.kind in "US" else f"values of type {rows.dtype}"
+        raise DataError(f"The data holds {kind}, not numbers: encode them as numbers or drop those columns.")
+    return rows.astype(np.float64)
+
+
+def _objects_as_float64(rows: np.ndarray) -> np.ndarray:
+    """Tables of mixed columns arrive as objects: accept them if every cell is a number or missing."""
+    flat = np.empty(rows.size, dtype=np.float64)
+    for i, cell in enumerate(rows.ravel()):
+        if isinstance(cell, str | bytes):
+            raise DataError(
+                f"The data holds strings, not numbers ({cell!r} at {_place(i, rows)}): "
+                "encode them as numbers or drop that column."
+            )
+        if isinstance(cell, complex | np.complexfloating):
+            raise DataError(f"Complex data not supported ({cell!r} at {_place(i, rows)}): pass real numbers.")
+        try:
+            flat[i] = np.nan if cell is None else float(cell)
+        except (TypeError, ValueError) as error:
+            raise CellTypeError(
+                f"Each cell's argument must be a string or a number, got {type(cell).__name__} "
+                f"at {_place(i, rows)}: drop that column or turn it into numbers."
+            ) from error
+    return flat.reshape(rows.shape)
+
+
+def _place(i: int, rows: np.ndarray) -> str:
+    index = np.unravel_index(i, rows.shape)
+    return ", ".join(f"{name} {k}" for name, k in zip(("row", "column"), index, strict=False))
+
+
+def _check_finite(rows: np.ndarray) -> None:
+    bad = ~np.isfinite(rows)
+    if bad.any():
+        nan, inf = int(np.isnan(rows).sum()), int(np.isinf(rows).sum())
+        rows_hit = int(bad.any(axis=1).sum())
+        row, column = np.argwhere(bad)[0]
+        raise DataError(
+            f"The data holds {nan} NaN and {inf} inf values in {rows_hit} of {len(rows)} rows "
+            f"(first at row {row}, column {column}): drop those rows or fill the values in."
+        )
+
+
+def _check_clusters(n_clusters: int, n: int, fewest: int) -> None:
+    if isinstance(n_clusters, bool) or not isinstance(n_clusters, int | np.integer):
+        raise DataError(f"n_clusters must be a whole number, got {n_clusters!r}.")
+    if n_clusters < fewest:
+        raise DataError(f"n_clusters must be at least {fewest}, got {n_clusters}.")
+    if n_clusters > n:
+        raise DataError(
+            f"There are more clusters than rows (n_clusters={n_clusters}, n_samples={n}): "
+            "lower n_clusters or give more rows."
+        )
+
+
+def _warn_constant(rows: np.ndarray) -> None:
+    constant = np.flatnonzero((rows == rows[0]).all(axis=0))
+    if len(constant):
+        shown = ", ".join(map(str, constant[:10])) + (", ..." if len(constant) > 10 else "")
+        every = " (all of them: there is nothing to cluster)" if len(constant) == rows.shape[1] else ""
+        warnings.warn(
+            f"{len(constant)} of {rows.shape[1]} columns are constant{every}, which tells nothing: {shown}.",
+            UserWarning,
+            stacklevel=3,
+        )

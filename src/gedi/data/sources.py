@@ -1,0 +1,157 @@
+"""Where arrays come in: data sets by name, and files by path."""
+
+import difflib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pooch
+from sklearn.datasets import load_digits
+
+from gedi.data import files, toys
+from gedi.errors import DataError
+
+TOYS = {"moons": toys.moons, "circles": toys.circles, "rings": toys.rings, "spirals": toys.spirals}
+IMAGES = ("mnist", "fashion-mnist", "svhn", "cifar10", "cifar100")
+NAMES = (*TOYS, "digits", *IMAGES)
+SPLITS = ("train", "test")
+TOY_ROWS = {"train": 2_000, "test": 1_000}
+# Test points of a toy come from seed + 10,000: fresh, and far from the small seeds people train with.
+TEST_SEED_OFFSET = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Data as it came, unscaled; labels, where there are any, are for evaluation only."""
+
+    name: str
+    x: np.ndarray  # rows [n, d] in float32 (float64 if a file held more digits), or images [n, H, W, C]
+    y: np.ndarray | None = None  # int64 [n]
+    feature_names: list[str] | None = None
+    image_shape: tuple[int, int, int] | None = None  # (H, W, C), also for images stored as rows
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """One line of `gedi datasets`."""
+
+    name: str
+    kind: str  # "2-D toy" or "images"
+    where: str  # the file it is looked for in, or what makes it
+    present: bool
+    rows: int | None  # training rows, None if not present
+
+
+def load(
+    data: str | Path,
+    *,
+    split: str = "train",
+    n: int | None = None,
+    seed: int = 0,
+    label_column: str | None = None,
+) -> Dataset:
+    """Load a data set by name or a file by path.
+
+    Toys (moons, circles, rings, spirals): `n` points, 2,000 to train and 1,000 to test by default; the test
+    points come from `seed + 10_000`. Anything else: all rows, or a random subset of `n` drawn with `seed`.
+    digits has no split (clustering sees all of it), and neither has a file other than .npz: both splits are
+    the whole. In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is kept
+    out of the features; label_column="" makes every column a feature.
+    """
+    if split not in SPLITS:
+        raise DataError(f"The split is 'train' or 'test', got {split!r}.")
+    if n is not None and n < 1:
+        raise DataError(f"The number of rows to load must be at least 1, got n={n}.")
+    name = str(data).lower()
+    if isinstance(data, str) and name in TOYS:
+        x, y = TOYS[name](
+            TOY_ROWS[split] if n is None else n,
+            seed=seed + (TEST_SEED_OFFSET if split == "test" else 0),
+        )
+        return Dataset(name, x, y, ["x0", "x1"])
+    if isinstance(data, str) and name == "digits":
+        return _subset(_digits(), n, seed)
+    if isinstance(data, str) and name in IMAGES:
+        return _subset(_named_images(name, split), n, seed)
+    return _subset(_from_path(data, split, label_column), n, seed)
+
+
+def data_dir() -> Path:
+    """The folder of named image sets: $GEDI_DATA, or the user's cache."""
+    return Path(os.environ.get("GEDI_DATA") or pooch.os_cache("gedi")).expanduser()
+
+
+def known_datasets() -> list[DatasetInfo]:
+    """Every name `load` knows, where it is looked for, and whether it is there."""
+    found = [DatasetInfo(name, "2-D toy", "generated from a seed", True, TOY_ROWS["train"]) for name in TOYS]
+    found.append(DatasetInfo("digits", "images", "scikit-learn", True, 1_797))
+    for name in IMAGES:
+        path = data_dir() / f"{name}.npz"
+        rows = _count_rows(path)
+        found.append(DatasetInfo(name, "images", str(path), rows is not None, rows))
+    return found
+
+
+def _digits() -> Dataset:
+    x, y = load_digits(return_X_y=True)
+    x, y = np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
+    return Dataset("digits", x, y, None, (8, 8, 1))
+
+
+def _named_images(name: str, split: str) -> Dataset:
+    path = data_dir() / f"{name}.npz"
+    if not path.is_file():
+        raise DataError(
+            f"The data set {name} was looked for at {path} and is not there: put {name}.npz with the arrays "
+            "x_train, y_train, x_test, y_test (uint8 images [n, H, W, C], int64 labels) in that folder, "
+            "or set GEDI_DATA to the folder that has it."
+        )
+    table = files.read(path, split=split, label_column=None)
+    if table.x.ndim != 4:
+        raise DataError(f"{path} should hold images [n, H, W, C], but x_{split} has shape {table.x.shape}.")
+    return Dataset(name, table.x, table.y, None, table.x.shape[1:])
+
+
+def _from_path(data: str | Path, split: str, label_column: str | None) -> Dataset:
+    path = Path(data).expanduser()
+    if path.is_dir():
+        raise DataError(f"{path} is a folder: give a file ending in {', '.join(files.SUFFIXES)}.")
+    if not path.exists():
+        raise _not_found(data, path)
+    table = files.read(path, split=split, label_column=label_column)
+    shape = table.x.shape[1:] if table.x.ndim == 4 else None
+    return Dataset(path.stem, table.x, table.y, table.names, shape)
+
+
+def _not_found(data: str | Path, path: Path) -> DataError:
+    looks_like_path = isinstance(data, Path) or path.suffix or len(path.parts) > 1
+    if looks_like_path:
+        return DataError(f"There is no file {path}: check the path.")
+    near = difflib.get_close_matches(str(data).lower(), NAMES, n=1, cutoff=0.5)
+    if near:
+        return DataError(f"There is no data set (and no file) called {str(data)!r}: did you mean {near[0]!r}?")
+    return DataError(
+        f"There is no data set (and no file) called {str(data)!r}: the known names are {', '.join(NAMES)}."
+    )
+
+
+def _subset(data: Dataset, n: int | None, seed: int) -> Dataset:
+    if n is None:
+        return data
+    if n > len(data.x):
+        raise DataError(f"{n} rows were asked for, but {data.name} has only {len(data.x)}.")
+    keep = np.sort(np.random.default_rng(seed).choice(len(data.x), n, replace=False))
+    y = None if data.y is None else data.y[keep]
+    return Dataset(data.name, data.x[keep], y, data.feature_names, data.image_shape)
+
+
+def _count_rows(path: Path) -> int | None:
+    """Training rows of a named set, from its small label array; None if it cannot be read."""
+    if not path.is_file():
+        return None
+    try:
+        with files.open_numpy(path) as archive:
+            return len(files.archive_array(archive, "y_train", path))
+    except (DataError, KeyError):
+        return None

@@ -1,0 +1,76 @@
+"""Shapes in the plane with known clusters, drawn from a seed: float32 points [n, 2], int64 labels [n]."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import make_circles, make_moons
+
+from gedi.errors import DataError
+
+RING_RADII = (0.4, 0.8, 1.2)
+SPIRAL_START = 0.3  # radius of the inner end of an arm: the two inner ends are 0.6 apart
+SPIRAL_SPACING = 0.55  # radial distance between neighbouring arms
+SPIRAL_TURNS = 1.5
+
+
+def moons(
+    n: int, *, seed: int = 0, noise: float = 0.05, weights: tuple[float, float] = (0.5, 0.5)
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two interleaved half circles; `weights` are the shares of points of the upper and the lower one."""
+    _check(n, noise)
+    if min(weights) <= 0:
+        raise DataError(f"The weights of the two moons must be above 0, got {weights}.")
+    upper = int(n * weights[0] / sum(weights) + 1e-9)  # 1e-9: 0.29 * 100 is 28.999...
+    sizes: Any = (upper, n - upper)  # scikit-learn takes a pair, its type stubs do not know
+    x, y = make_moons(n_samples=sizes, noise=noise, random_state=seed)
+    return np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
+
+
+def circles(n: int, *, seed: int = 0, noise: float = 0.05, factor: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+    """Two concentric circles of radius 1 (label 0) and `factor` (label 1)."""
+    _check(n, noise)
+    x, y = make_circles(n_samples=n, noise=noise, factor=factor, random_state=seed)
+    return np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
+
+
+def rings(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+    """Three concentric rings with equally many points each, labelled from the inside out."""
+    _check(n, noise)
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % len(RING_RADII))
+    angle = rng.uniform(0, 2 * np.pi, n)
+    radius = np.asarray(RING_RADII)[y]
+    return _polar(radius, angle, noise, rng), y.astype(np.int64)
+
+
+def spirals(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+    """Two Archimedean spirals, half a turn apart, with points spread evenly along their length."""
+    _check(n, noise)
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % 2)
+    growth = SPIRAL_SPACING / np.pi  # arms half a turn apart are `growth * pi` apart
+    turn = np.linspace(0, SPIRAL_TURNS * 2 * np.pi, 1000)
+    speed = np.hypot(SPIRAL_START + growth * turn, growth)
+    # Invert the arc length: a uniform angle would crowd the points into the centre.
+    length = np.concatenate([[0.0], np.cumsum((speed[1:] + speed[:-1]) / 2)])
+    angle = np.interp(rng.uniform(0, length[-1], n), length, turn)
+    return _polar(SPIRAL_START + growth * angle, angle + np.pi * y, noise, rng), y.astype(np.int64)
+
+
+def rotate(x: np.ndarray, degrees: float) -> np.ndarray:
+    """The points turned anticlockwise around the origin."""
+    a = np.deg2rad(degrees)
+    turn = np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]])
+    return (np.asarray(x, dtype=np.float64) @ turn.T).astype(np.float32)
+
+
+def _polar(radius: np.ndarray, angle: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
+    x = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    return (x + noise * rng.standard_normal(x.shape)).astype(np.float32)
+
+
+def _check(n: int, noise: float) -> None:
+    if n < 2:
+        raise DataError(f"A toy data set needs at least 2 points, got n={n}.")
+    if noise < 0:
+        raise DataError(f"The noise of a toy data set cannot be negative, got {noise}.")

@@ -1,0 +1,91 @@
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from gedi.data import check_rows
+from gedi.errors import DataError
+
+GOOD = np.arange(12.0).reshape(6, 2) ** 2
+
+
+def with_cell(value, dtype=np.float64):
+    x = GOOD.astype(dtype)
+    x[3, 1] = value
+    return x
+
+
+def test_good_rows_come_back_unchanged_in_float64():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in (GOOD, GOOD.tolist(), GOOD.astype(np.int32), GOOD.astype(object), pd.DataFrame(GOOD)):
+            rows = check_rows(x, n_clusters=2)
+            assert rows.dtype == np.float64
+            assert np.array_equal(rows, GOOD)
+
+
+@pytest.mark.parametrize(
+    "x, message",
+    [
+        (with_cell(np.nan), r"1 NaN and 0 inf values in 1 of 6 rows \(first at row 3, column 1\)"),
+        (with_cell(-np.inf), "0 NaN and 1 inf"),
+        (with_cell(None, object), "1 NaN"),
+        (with_cell("red", object), "strings, not numbers .'red' at row 3, column 1"),
+        (GOOD.astype(str), "strings"),
+        (GOOD.astype(complex), "Complex data not supported"),
+        (with_cell(1j, object), "Complex data not supported"),
+        (GOOD.astype("datetime64[s]"), "datetime64"),
+        (np.empty((0, 3)), "0 sample"),
+        (np.empty((3, 0)), r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required"),
+        (GOOD[:1], "n_samples=1"),
+        (GOOD[0], "Reshape your data"),
+        (GOOD.reshape(3, 2, 2), r"\(3, 2, 2\)"),
+        (np.float64(3), "2-D"),
+        ([[1.0, 2.0], [3.0]], "unequal lengths"),
+        (sparse.csr_matrix(GOOD), "[Ss]parse"),
+    ],
+)
+def test_bad_rows_are_named(x, message):
+    with pytest.raises(DataError, match=message) as caught:
+        check_rows(x, n_clusters=2)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "n_clusters, message",
+    [(1, "at least 2, got 1"), (0, "at least 2"), (-3, "at least 2"), (2.5, "whole number"), (True, "whole")],
+)
+def test_bad_numbers_of_clusters(n_clusters, message):
+    with pytest.raises(DataError, match=message):
+        check_rows(GOOD, n_clusters=n_clusters)
+
+
+def test_more_clusters_than_rows():
+    assert len(check_rows(GOOD, n_clusters=6)) == 6
+    with pytest.raises(DataError, match="n_clusters=7, n_samples=6"):
+        check_rows(GOOD, n_clusters=7)
+
+
+def test_a_cell_that_is_no_number_is_also_a_type_error():
+    with pytest.raises(TypeError, match=r"argument must be a string.* number"):
+        check_rows(with_cell({"a": 1}, object), n_clusters=2)
+
+
+def test_constant_columns_warn_and_work():
+    x = np.column_stack([np.full(6, 0.1), GOOD, np.zeros(6)])
+    with pytest.warns(UserWarning, match=r"2 of 4 columns are constant.*: 0, 3\."):
+        assert check_rows(x, n_clusters=2).shape == (6, 4)
+
+
+def test_prediction_accepts_one_row_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check_rows(GOOD[:1], n_clusters=None, allow_single_row=True).shape == (1, 2)
+
+
+def test_the_input_is_not_written_to():
+    x = GOOD.copy()
+    check_rows(x, n_clusters=2)[:] = 0
+    assert np.array_equal(x, GOOD)

@@ -1,0 +1,210 @@
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gedi.data import check_rows, load
+from gedi.errors import DataError
+
+X = np.array([[1.5, 2.0], [3.0, 4.25], [-5.0, 6.0]])
+
+
+@pytest.fixture
+def text(tmp_path):
+    def write(content, name="rows.csv"):
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8")
+        return path
+
+    return write
+
+
+# ---- NumPy ----
+
+
+def test_npy_rows_keep_their_precision(tmp_path):
+    for x in (X, X.astype(np.float32), X.astype(np.int64)):
+        np.save(tmp_path / "rows.npy", x)
+        data = load(tmp_path / "rows.npy")
+        assert np.array_equal(data.x, x) and data.y is None and data.name == "rows"
+        assert data.x.dtype == (np.float32 if x.dtype == np.float32 else np.float64)
+
+
+def test_npy_images(tmp_path):
+    images = np.zeros((3, 5, 6, 3), dtype=np.uint8)
+    np.save(tmp_path / "a.npy", images)
+    assert load(tmp_path / "a.npy").image_shape == (5, 6, 3)
+    np.save(tmp_path / "b.npy", images.transpose(0, 3, 1, 2))
+    with pytest.raises(DataError, match="channels"):
+        load(tmp_path / "b.npy")
+
+
+def test_npy_that_is_not_numbers(tmp_path):
+    np.save(tmp_path / "text.npy", X.astype(str))
+    with pytest.raises(DataError, match="not numbers"):
+        load(tmp_path / "text.npy")
+    np.save(tmp_path / "objects.npy", X.astype(object), allow_pickle=True)
+    with pytest.raises(DataError, match="Python objects"):
+        load(tmp_path / "objects.npy")
+    (tmp_path / "empty.npy").touch()
+    with pytest.raises(DataError, match=r"empty\.npy"):
+        load(tmp_path / "empty.npy")
+    np.save(tmp_path / "line.npy", X[0])
+    with pytest.raises(DataError, match="expected rows"):
+        load(tmp_path / "line.npy")
+
+
+@pytest.mark.parametrize("key", ["x", "X", "x_train", "anything"])
+def test_npz_keys(tmp_path, key):
+    np.savez(tmp_path / "rows.npz", **{key: X, "y_train" if key == "x_train" else "y": [0, 1, 1]})
+    data = load(tmp_path / "rows.npz")
+    assert np.array_equal(data.x, X) and data.y.tolist() == [0, 1, 1]
+
+
+def test_npz_split_and_text_labels(tmp_path):
+    np.savez(tmp_path / "rows.npz", x_train=X, x_test=X[:2] + 1, y_test=["dog", "cat"])
+    assert load(tmp_path / "rows.npz").y is None
+    test = load(tmp_path / "rows.npz", split="test")
+    assert np.array_equal(test.x, X[:2] + 1) and test.y.tolist() == [1, 0]
+
+
+def test_npz_problems(tmp_path):
+    np.savez(tmp_path / "two.npz", a=X, b=X)
+    with pytest.raises(DataError, match="arrays a, b"):
+        load(tmp_path / "two.npz")
+    np.savez(tmp_path / "labels.npz", x=X, y=[0, 1])
+    with pytest.raises(DataError, match="one label a row"):
+        load(tmp_path / "labels.npz")
+    np.savez(tmp_path / "train.npz", x_train=X)
+    with pytest.raises(DataError, match="x_test"):
+        load(tmp_path / "train.npz", split="test")
+    np.savez(tmp_path / "nan.npz", x=X, y=[0, np.nan, 1])
+    with pytest.raises(DataError, match="1 missing"):
+        load(tmp_path / "nan.npz")
+
+
+# ---- text ----
+
+
+@pytest.mark.parametrize(
+    "content, name",
+    [
+        ("1.5,2\n3,4.25\n-5,6\n", "a.csv"),
+        ("1.5;2\n3;4.25\n-5;6\n", "a.csv"),
+        ("1.5\t2\n3\t4.25\n-5\t6\n", "a.tsv"),
+        ("\ufeffone,two\n1.5, 2\n3,4.25\n\n-5,6", "a.csv"),
+        ('"one","0"\n1.5,2\n3,4.25\n-5,6\n', "a.CSV"),
+    ],
+)
+def test_text_tables(text, content, name):
+    data = load(text(content, name))
+    assert np.array_equal(data.x, X) and data.y is None
+    assert data.feature_names is None or data.feature_names[0] == "one"
+
+
+def test_a_pandas_table_without_its_row_numbers(tmp_path):
+    pd.DataFrame(X, columns=["a", "b"]).to_csv(tmp_path / "a.csv")
+    with pytest.warns(UserWarning, match="numbers the rows"):
+        data = load(tmp_path / "a.csv")
+    assert np.array_equal(data.x, X) and data.feature_names == ["a", "b"]
+
+
+def test_labels_are_kept_out_of_the_features(text):
+    data = load(text("a,label,b\n1.5,7,2\n3,3,4.25\n-5,7,6\n"))
+    assert np.array_equal(data.x, X) and data.y.tolist() == [7, 3, 7] and data.feature_names == ["a", "b"]
+    data = load(text("a,b,kind\n1.5,2,red\n3,4.25,blue\n-5,6,red\n"), label_column="kind")
+    assert np.array_equal(data.x, X) and data.y.tolist() == [1, 0, 1]
+    data = load(text("a,b,y\n1.5,2,0\n3,4.25,1\n-5,6,1\n"))
+    assert np.array_equal(data.x, X) and data.y.tolist() == [0, 1, 1]
+    assert load(text("a,label\n1,2\n3,4\n"), label_column="").x.shape == (2, 2)
+
+
+@pytest.mark.parametrize("header", ["x,y", "a,y"])
+def test_the_y_of_points_is_a_feature(text, header):
+    data = load(text(header + "\n1.5,2\n3,4.25\n-5,6\n"))
+    assert np.array_equal(data.x, X) and data.y is None
+
+
+def test_the_y_of_whole_numbered_points_is_a_feature(text):
+    assert load(text("x,y\n1,2\n3,4\n")).x.shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("a,colour\n1,red\n2,blue\n", "column 'colour' is not numeric .*'red'.*label_column"),
+        ("1,red\n2,blue\n", "column 2 is not numeric .*'red'"),
+        ("a,b\n1,2\n1,1_000\n", "column 'b' is not numeric"),
+        ("a,b\n1,2\n1,2,3\n", "Line 3 .* has 3 values where the first has 2"),
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("a,b\n", "no rows"),
+        ("label\n1\n2\n", "no columns left"),
+        ("a,label\n1,2\n3,\n", "1 missing"),
+    ],
+)
+def test_text_problems(text, content, message):
+    with pytest.raises(DataError, match=message):
+        load(text(content))
+
+
+def test_a_label_column_that_is_not_there(text):
+    with pytest.raises(DataError, match="did you mean 'species'"):
+        load(text("a,species\n1,2\n"), label_column="specie")
+    with pytest.raises(DataError, match="no header"):
+        load(text("1,2\n3,4\n"), label_column="specie")
+
+
+def test_missing_cells_are_left_for_the_check_of_rows(text):
+    data = load(text("a,b\n1,2\n,NA\n3,4\n"))
+    assert np.isnan(data.x[1]).all()
+    with pytest.raises(DataError, match=r"2 NaN.*row 1, column 0"):
+        check_rows(data.x, n_clusters=2)
+
+
+def test_text_that_is_not_utf8(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"a,b\n1,\xff\n")
+    with pytest.raises(DataError, match="UTF-8"):
+        load(tmp_path / "a.csv")
+
+
+# ---- Parquet ----
+
+
+def test_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": ["red", "blue", "red"]}, index=[5, 6, 9])
+    table.to_parquet(tmp_path / "a.parquet")
+    data = load(tmp_path / "a.parquet")
+    assert np.array_equal(data.x, X) and data.y.tolist() == [1, 0, 1] and data.feature_names == ["a", "b"]
+    with pytest.raises(DataError, match="column 'label' is not numeric"):
+        load(tmp_path / "a.parquet", label_column="")
+    table.drop(columns="label").assign(y=X[:, 0]).to_parquet(tmp_path / "b.parquet")
+    assert load(tmp_path / "b.parquet").x.shape == (3, 3)
+
+
+def test_parquet_types_and_missing_values(tmp_path):
+    pytest.importorskip("pyarrow")
+    table = pd.DataFrame(
+        {
+            "n": pd.array([1, None, 3], dtype="Int64"),
+            "b": pd.array([True, None, False], dtype="boolean"),
+            "f": np.array([1, 2, 3], dtype=np.float32),
+            "y": [0, 1, 1],
+        }
+    )
+    table.to_parquet(tmp_path / "a.parquet")
+    data = load(tmp_path / "a.parquet")
+    expected = [[1, 1, 1], [np.nan, np.nan, 2], [3, 0, 3]]
+    assert np.array_equal(data.x, expected, equal_nan=True) and data.y.tolist() == [0, 1, 1]
+
+
+def test_parquet_problems(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "a.parquet").write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match="Parquet file"):
+        load(tmp_path / "a.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(DataError, match=r"gedi\[parquet\]"):
+        load(tmp_path / "a.parquet")

@@ -1,0 +1,93 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gedi.data import Scaler
+from gedi.errors import ConfigError, DataError
+
+
+def rows(seed=0, n=50, d=3):
+    return np.random.default_rng(seed).normal(size=(n, d)) * np.arange(1, d + 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 100),
+    factor=st.floats(1e-3, 1e4),
+    offset=st.floats(-1e5, 1e5),
+    mode=st.sampled_from(["global", "feature"]),
+)
+def test_unit_and_offset_do_not_matter(seed, factor, offset, mode):
+    x = rows(seed)
+    plain = Scaler().fit(x, mode=mode).transform(x)
+    moved = Scaler().fit(x * factor + offset, mode=mode).transform(x * factor + offset)
+    # float64 keeps 16 digits, of which the offset takes up to 8
+    assert np.allclose(plain, moved, atol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 100), mode=st.sampled_from(["global", "feature"]))
+def test_inverse_undoes_transform(seed, mode):
+    x = rows(seed) * 3 + 7
+    scaler = Scaler(mode=mode).fit(x)
+    assert np.allclose(scaler.inverse(scaler.transform(x)), x, atol=1e-4)
+
+
+def test_times_1000_plus_500_gives_the_same_numbers():
+    x = rows()
+    assert np.allclose(Scaler().fit(x).transform(x), Scaler().fit(x * 1000 + 500).transform(x * 1000 + 500), atol=1e-6)
+
+
+def test_global_keeps_geometry_and_feature_does_not():
+    x = rows()
+    scaled = Scaler().fit(x).transform(x)
+    ratio = np.linalg.norm(scaled[1:] - scaled[:-1], axis=1) / np.linalg.norm(x[1:] - x[:-1], axis=1)
+    assert np.allclose(ratio, ratio[0], rtol=1e-4)
+    assert np.isclose(scaled.std(), 1, atol=1e-3)
+    each = Scaler().fit(x, mode="feature").transform(x)
+    assert np.allclose(each.std(axis=0), 1, atol=1e-3)
+    assert each.dtype == scaled.dtype == np.float32
+
+
+@pytest.mark.parametrize("mode", ["global", "feature"])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e9 + 0.1])
+def test_a_constant_column_becomes_zero(mode, value):
+    x = rows()
+    x[:, 1] = value
+    scaled = Scaler().fit(x, mode=mode).transform(x)
+    assert np.allclose(scaled[:, 1], 0, atol=1e-5)
+    assert np.abs(scaled[:, 0]).max() > 0.1
+    assert np.allclose(Scaler().fit(x[:, [1, 1]], mode=mode).transform(x[:, [1, 1]]), 0, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["global", "feature"])
+def test_state_survives_json(mode):
+    x = rows()
+    scaler = Scaler().fit(x, mode=mode)
+    back = Scaler.from_state(json.loads(json.dumps(scaler.state())))
+    assert back.mode == mode
+    assert np.array_equal(back.transform(x), scaler.transform(x))
+
+
+def test_inverse_in_float64_keeps_a_large_offset():
+    x = rows() + 1e9
+    scaler = Scaler().fit(x)
+    back = scaler.inverse(scaler.transform(x), dtype=np.float64)
+    assert back.dtype == np.float64 and np.allclose(back - 1e9, x - 1e9, atol=1e-4)
+    assert scaler.inverse(scaler.transform(x)).dtype == np.float32
+
+
+def test_misuse_is_named():
+    with pytest.raises(ConfigError, match="'per-row'"):
+        Scaler().fit(rows(), mode="per-row")
+    with pytest.raises(DataError, match="not been fitted"):
+        Scaler().transform(rows())
+    with pytest.raises(DataError, match="not been fitted"):
+        Scaler().state()
+    with pytest.raises(DataError, match="3 features"):
+        Scaler().fit(rows(d=3)).transform(rows(d=2))
+    with pytest.raises(DataError, match="shape"):
+        Scaler().fit(np.zeros(5))
