@@ -1,0 +1,7 @@
+"""Networks: encoders, heads, and GediNet, all of them together."""
+
+from gedi.nets.encoder import MLPEncoder
+from gedi.nets.gedinet import GediNet
+from gedi.nets.heads import Projector, Prototypes
+
+__all__ = ["GediNet", "MLPEncoder", "Projector", "Prototypes"]

@@ -1,0 +1,63 @@
+"""GediNet: every network of the method in one module (the whole-model figure of Appendix F)."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from gedi.nets.encoder import MLPEncoder
+from gedi.nets.heads import Projector, Prototypes
+
+
+class GediNet(nn.Module):
+    """One encoder under four heads: energy u, projector with prototypes U, and the projector of L_NF.
+
+    The energy's encoder is the clusters' own unless two encoders are asked for (the ablation 'no NF, 2 enc.').
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        *,
+        representation: int,
+        embedding: int,
+        projector_hidden: int,
+        n_clusters: int,
+        energy_encoder: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.own_energy_encoder = energy_encoder
+        self.energy_head = nn.Linear(representation, 1, bias=False)
+        self.projector = Projector(representation, projector_hidden, embedding, normalise=True)
+        self.nf_projector = Projector(representation, projector_hidden, embedding, normalise=False)
+        self.prototypes = Prototypes(n_clusters, embedding)
+
+    @property
+    def energy_encoder(self) -> nn.Module:
+        """The encoder under the energy: the clusters' own, unless there are two."""
+        return self.encoder if self.own_energy_encoder is None else self.own_energy_encoder
+
+    def log_density(self, x: torch.Tensor) -> torch.Tensor:
+        """Unnormalised log p_Psi(x) = u^T enc(x), one value a sample (Sec. 3.1)."""
+        return self.energy_head(self.energy_encoder(x)).squeeze(1)
+
+    def score(self, x: torch.Tensor) -> torch.Tensor:
+        """d log p_Psi / dx, in closed form where the encoder has one."""
+        encoder = self.energy_encoder
+        if isinstance(encoder, MLPEncoder):
+            return encoder.input_gradient(x, self.energy_head.weight[0])
+        with torch.enable_grad():
+            x = x.detach().requires_grad_(True)
+            return torch.autograd.grad(self.log_density(x).sum(), x)[0]
+
+    def embed(self, x: torch.Tensor) -> torch.Tensor:
+        """g(x) = proj(enc(x)), on the unit sphere."""
+        return self.projector(self.encoder(x))
+
+    def scores(self, x: torch.Tensor) -> torch.Tensor:
+        """Cosine scores U^T g(x)."""
+        return self.prototypes(self.embed(x))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scores(x)

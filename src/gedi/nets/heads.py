@@ -1,0 +1,46 @@
+"""Heads on the representation: projectors with batch norm, and unit-norm prototypes."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Projector(nn.Module):
+    """One hidden layer, batch norm in all layers (Appendix G), output on the unit sphere if ``normalise``.
+
+    With ``normalise=True`` this is ``proj`` (used by L_DI); with ``False`` it is ``proj*`` (used by L_NF).
+    """
+
+    def __init__(self, size_in: int, hidden: int, out: int, *, normalise: bool) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(size_in, hidden, bias=False),
+            nn.BatchNorm1d(hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, out, bias=False),
+            nn.BatchNorm1d(out),
+        )
+        self.normalise = normalise
+
+    def forward(self, h: torch.Tensor) -> torch.Tensor:
+        z = self.layers(h)
+        return F.normalize(z, dim=1) if self.normalise else z
+
+
+class Prototypes(nn.Module):
+    """U of Eq. 3: c cluster centres, kept on the unit sphere by construction."""
+
+    def __init__(self, n_clusters: int, size: int) -> None:
+        super().__init__()
+        self.directions = nn.Parameter(F.normalize(torch.randn(n_clusters, size), dim=1))
+
+    @property
+    def centres(self) -> torch.Tensor:
+        """The c unit-norm rows of U^T."""
+        return F.normalize(self.directions, dim=1)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        """Cosine scores U^T g(x), one column a cluster."""
+        return z @ self.centres.T

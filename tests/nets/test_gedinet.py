@@ -1,0 +1,236 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from gedi.nets import GediNet, MLPEncoder, Projector, Prototypes
+from gedi.sampling import score
+
+
+def toy_net(seed=0, *, two=False, **encoder):
+    """The paper's toy network: 2-100-100-2, projectors 2-4-2."""
+    torch.manual_seed(seed)
+
+    def make():
+        return MLPEncoder(2, [100, 100], 2, "leaky_relu", **encoder)
+
+    return GediNet(
+        make(),
+        representation=2,
+        embedding=2,
+        projector_hidden=4,
+        n_clusters=2,
+        energy_encoder=make() if two else None,
+    )
+
+
+def points(n=32, d=2, seed=0):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed))
+
+
+def touched(module):
+    return any(p.grad is not None and bool((p.grad != 0).any()) for p in module.parameters())
+
+
+def count(module):
+    return sum(p.numel() for p in module.parameters())
+
+
+# Sizes
+
+
+def test_the_papers_toy_network_has_its_parameters():
+    net = toy_net()
+    assert count(net.encoder) == (2 * 100 + 100) + (100 * 100 + 100) + (100 * 2 + 2)
+    assert count(net.energy_head) == 2  # u, without a bias
+    assert count(net.projector) == count(net.nf_projector) == (2 * 4 + 2 * 4) + (4 * 2 + 2 * 2)
+    assert count(net.prototypes) == 2 * 2
+    assert count(net) == 10_602 + 2 + 2 * 28 + 4
+    assert count(toy_net(two=True)) == count(net) + 10_602
+
+
+def test_outputs_have_their_shapes():
+    torch.manual_seed(0)
+    net = GediNet(MLPEncoder(5, [16], 8), representation=8, embedding=3, projector_hidden=6, n_clusters=4)
+    x = points(7, 5)
+    assert net.encoder(x).shape == (7, 8)
+    assert net.log_density(x).shape == (7,)
+    assert net.embed(x).shape == (7, 3)
+    assert net.nf_projector(net.encoder(x)).shape == (7, 3)
+    assert net.scores(x).shape == net(x).shape == (7, 4)
+
+
+# Heads
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_projector_ends_on_the_unit_sphere(training):
+    net = toy_net()
+    net(points(seed=1))  # batch norm has seen data once
+    net.train(training)
+    assert torch.allclose(net.embed(points()).norm(dim=1), torch.ones(32), atol=1e-5)
+
+
+def test_negative_free_projector_does_not():
+    net = toy_net()
+    lengths = net.nf_projector(net.encoder(points())).norm(dim=1)
+    assert lengths.std() > 0.1
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_every_linear_layer_of_the_projector_is_followed_by_batch_norm(normalise):
+    layers = list(Projector(5, 7, 3, normalise=normalise).layers)
+    after = [type(b) for a, b in zip(layers, [*layers[1:], None], strict=True) if isinstance(a, nn.Linear)]
+    assert after == [nn.BatchNorm1d, nn.BatchNorm1d]
+
+
+def test_batch_norm_standardises_the_projectors_output():
+    torch.manual_seed(0)
+    z = Projector(5, 7, 3, normalise=False)(points(64, 5))
+    assert torch.allclose(z.mean(0), torch.zeros(3), atol=1e-5)
+    assert torch.allclose(z.var(0, correction=0), torch.ones(3), atol=1e-2)
+
+
+def test_batch_norm_undoes_a_shift_of_the_representation():
+    torch.manual_seed(0)
+    projector, h = Projector(5, 7, 3, normalise=False), points(64, 5)
+    assert torch.allclose(projector(h + 10), projector(h), atol=1e-4)
+
+
+def test_in_eval_mode_scores_do_not_depend_on_the_other_rows():
+    net, x = toy_net().eval(), points()
+    assert torch.allclose(net.scores(x)[:3], net.scores(x[:3]), atol=1e-5)
+
+
+def test_the_two_projectors_share_nothing():
+    net = toy_net()
+    one, two = ({id(p) for p in head.parameters()} for head in (net.projector, net.nf_projector))
+    assert not one & two
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 999), lr=st.floats(1e-3, 1e3), optimiser=st.sampled_from([torch.optim.SGD, torch.optim.Adam])
+)
+def test_prototypes_stay_on_the_unit_sphere_whatever_the_optimiser_does(seed, lr, optimiser):
+    torch.manual_seed(seed)
+    prototypes = Prototypes(5, 3)
+    steps = optimiser(prototypes.parameters(), lr=lr)
+    before = prototypes.centres.detach()
+    for k in range(5):
+        steps.zero_grad()
+        (prototypes(points(16, 3, seed + k)) ** 3).sum().backward()
+        steps.step()
+    assert torch.allclose(prototypes.centres.norm(dim=1), torch.ones(5), atol=1e-5)
+    assert not torch.allclose(prototypes.centres, before, atol=1e-6)
+
+
+def test_scores_are_cosines():
+    net, x = toy_net(), points()
+    with torch.no_grad():
+        net.prototypes.directions.mul_(torch.tensor([[3.0], [0.1]]))
+    expected = nn.functional.cosine_similarity(net.embed(x)[:, None], net.prototypes.directions, dim=2)
+    assert torch.allclose(net.scores(x), expected, atol=1e-5)
+
+
+# Energy
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_log_density_is_u_times_the_representation(two):
+    net, x = toy_net(two=two), points()
+    encoder = net.own_energy_encoder if two else net.encoder
+    expected = encoder(x) @ net.energy_head.weight[0]
+    assert torch.allclose(net.log_density(x), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_log_density_gives_one_value_a_row_for_few_rows(n):
+    assert toy_net().log_density(points(n)).shape == (n,)
+
+
+@pytest.mark.parametrize("frequency", [None, 2.0])
+@pytest.mark.parametrize("part", ["encoder", "log_density"])
+def test_a_point_does_not_feel_the_other_rows_of_its_batch(part, frequency):
+    function, x = getattr(toy_net(frequency=frequency).train(), part), points()
+    whole = function(x)
+    changed = x.clone()
+    changed[1:] = 100 * points(31, seed=5)
+    assert torch.allclose(function(changed)[:1], whole[:1], atol=1e-5)
+    assert torch.allclose(function(x[:1]), whole[:1], atol=1e-5)
+
+
+def test_computing_the_energy_changes_no_state():
+    net = toy_net().train()
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    net.log_density(points())
+    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
+
+
+def test_waves_are_bounded_and_trained():
+    torch.manual_seed(0)
+    encoder = MLPEncoder(2, [50], 3, frequency=3.0)
+    waves = encoder.activations[0](encoder.linears[0](100 * points()))
+    assert waves.shape == (32, 50) and waves.abs().max() <= 1
+    encoder(points()).sum().backward()
+    assert touched(encoder.linears[0])
+    assert float(encoder.linears[0].weight.detach().std()) == pytest.approx(3.0, rel=0.3)  # 100 draws
+
+
+@pytest.mark.parametrize("activation", ["silu", "leaky_relu"])
+@pytest.mark.parametrize("frequency", [None, 3.0])
+@pytest.mark.parametrize("two", [False, True])
+def test_closed_form_score_equals_autograd(activation, frequency, two):
+    torch.manual_seed(0)
+    encoders = [MLPEncoder(2, [20, 10], 3, activation, frequency=frequency).double() for _ in range(2)]
+    net = GediNet(
+        encoders[0],
+        representation=3,
+        embedding=3,
+        projector_hidden=4,
+        n_clusters=2,
+        energy_encoder=encoders[1] if two else None,
+    ).double()
+    x = points().double()
+    assert torch.allclose(net.score(x), score(net.log_density, x), atol=1e-12)
+
+
+# Who learns from what
+
+
+def test_one_encoder_learns_from_energy_and_clusters():
+    net = toy_net()
+    assert net.energy_encoder is net.encoder
+    net.log_density(points()).sum().backward()
+    assert touched(net.encoder)
+    net.zero_grad()
+    net.scores(points())[:, 0].sum().backward()
+    assert touched(net.encoder)
+
+
+def test_with_two_encoders_the_energy_does_not_reach_the_clusters():
+    net = toy_net(two=True)
+    assert net.energy_encoder is not net.encoder
+    net.log_density(points()).sum().backward()
+    assert touched(net.own_energy_encoder) and touched(net.energy_head)
+    for part in (net.encoder, net.projector, net.nf_projector, net.prototypes):
+        assert all(p.grad is None for p in part.parameters())
+
+
+def test_with_two_encoders_the_clusters_do_not_reach_the_energy():
+    net = toy_net(two=True)
+    net.scores(points())[:, 0].sum().backward()
+    assert touched(net.encoder) and touched(net.projector) and touched(net.prototypes)
+    for part in (net.own_energy_encoder, net.energy_head, net.nf_projector):
+        assert all(p.grad is None for p in part.parameters())
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_state_dict_round_trip_gives_the_same_numbers(two):
+    net, other = toy_net(0, two=two), toy_net(1, two=two)
+    net(points())  # moves the batch norms' running statistics
+    other.load_state_dict(net.state_dict())
+    x = points(seed=3)
+    assert torch.equal(net.eval().scores(x), other.eval().scores(x))
+    assert torch.equal(net.log_density(x), other.log_density(x))
