@@ -1,0 +1,7 @@
+"""Samplers: SGLD with a replay buffer, and DAM walks; pure steps with explicit generators."""
+
+from gedi.sampling.dam import DamInfo, dam
+from gedi.sampling.replay import ReplayBuffer
+from gedi.sampling.sgld import Box, SgldInfo, score, sgld, sgld_step
+
+__all__ = ["Box", "DamInfo", "ReplayBuffer", "SgldInfo", "dam", "score", "sgld", "sgld_step"]

@@ -1,0 +1,77 @@
+"""DAM, data augmentation based on manifold structure (Alg. 1): walks along the model's own manifold."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+
+from gedi.sampling.sgld import Gradient, LogDensity, score
+
+
+class DamInfo(NamedTuple):
+    """Per-walk diagnostics: straight-line distance travelled, and change of log p from start to end."""
+
+    distance: torch.Tensor
+    log_density_change: torch.Tensor
+
+
+def uniform_in_ball(shape: torch.Size, radius: float, generator: torch.Generator, like: torch.Tensor) -> torch.Tensor:
+    """One uniform draw from the ball B_radius for each row of ``shape``."""
+    direction = torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype).flatten(1)
+    direction = direction / direction.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    share = torch.rand((shape[0], 1), generator=generator, device=like.device, dtype=like.dtype)
+    return (radius * share ** (1 / direction.shape[1]) * direction).view(shape)
+
+
+def tangent(delta: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """Delta_parallel of Eq. 11: ``delta`` less its part along the gradient.
+
+    The projection does not depend on the gradient's length, so the gradient of log p serves for that of p. Where the
+    gradient vanishes every direction is tangent, and ``delta`` is kept whole.
+    """
+    flat, normal = delta.flatten(1), gradient.flatten(1)
+    # Divide by the largest entry first: squares of 1e-20 or 1e20 under- or overflow in float32.
+    largest = normal.abs().amax(dim=1, keepdim=True)
+    normal = normal / torch.where(largest > 0, largest, 1.0)
+    unit = normal / normal.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    return (flat - (flat * unit).sum(1, keepdim=True) * unit).view_as(delta)
+
+
+def dam(
+    log_density: LogDensity,
+    x: torch.Tensor,
+    *,
+    radius: float,
+    steps: int,
+    generator: torch.Generator,
+    max_drop: float = math.inf,
+    gradient: Gradient | None = None,
+) -> tuple[torch.Tensor, DamInfo]:
+    """Walk ``steps`` tangent steps from ``x`` (Alg. 1, Eq. 11), giving x''.
+
+    Delta is drawn once, uniformly from the ball of ``radius``, and reused in every step, as in Alg. 1. ``max_drop``
+    makes the walk honest: it ends before a step that would leave log p more than ``max_drop`` below its start, so it
+    cannot wade through a valley of the density that is wider than one step. ``max_drop=inf`` is the paper's walk.
+
+    >>> g = torch.Generator().manual_seed(0)
+    >>> ring = lambda x: -((x.norm(dim=1) - 1) ** 2) / 0.01
+    >>> y, info = dam(ring, torch.tensor([[1.0, 0.0]]), radius=0.03, steps=10, generator=g, max_drop=2.0)
+    >>> bool((y.norm(dim=1) - 1).abs() < 0.1)
+    True
+    """
+    delta = uniform_in_ball(x.shape, radius, generator, like=x)
+    x = here = x.detach()
+    with torch.no_grad():
+        first = value = log_density(x)
+    for _ in range(steps):
+        looked = here + delta
+        normal = score(log_density, looked) if gradient is None else gradient(looked)
+        there = here + tangent(delta, normal)
+        with torch.no_grad():
+            there_value = log_density(there)
+        taken = there_value >= first - max_drop
+        here = torch.where(taken.view(-1, *[1] * (x.ndim - 1)), there, here)
+        value = torch.where(taken, there_value, value)
+    return here, DamInfo((here - x).flatten(1).norm(dim=1), value - first)

@@ -1,0 +1,50 @@
+"""Persistent chains: samples survive from one iteration to the next (Sec. 3.1, JEM's replay buffer)."""
+
+from __future__ import annotations
+
+import torch
+
+from gedi.sampling.sgld import Box
+
+
+class ReplayBuffer:
+    """Chains kept between iterations; ``draw`` restarts a share of them, ``put`` writes the moved ones back.
+
+    ``restart`` is the paper's re-initialisation frequency: that share of the drawn chains starts anew, uniformly in
+    the box. ``from_data`` is the share restarted from data instead: it keeps the chains' masses in step with the
+    data's components, which Langevin noise alone exchanges only slowly across a valley.
+    """
+
+    def __init__(self, size: int, box: Box, generator: torch.Generator) -> None:
+        self.box = box
+        self.chains = box.uniform(size, generator)
+
+    def draw(
+        self,
+        n: int,
+        *,
+        restart: float,
+        generator: torch.Generator,
+        data: torch.Tensor | None = None,
+        from_data: float = 0.0,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """``n`` distinct chains and their places in the buffer."""
+        device = self.chains.device
+        places = torch.randperm(len(self.chains), generator=generator, device=device)[:n]
+        chains = self.chains[places]
+        chance = torch.rand(len(places), generator=generator, device=device).view(-1, *[1] * (chains.ndim - 1))
+        chains = torch.where(chance < restart, self.box.uniform(len(places), generator), chains)
+        if data is not None and from_data > 0:
+            rows = torch.randint(len(data), (len(places),), generator=generator, device=device)
+            chains = torch.where((chance >= restart) & (chance < restart + from_data), data[rows], chains)
+        return chains, places
+
+    def put(self, places: torch.Tensor, chains: torch.Tensor) -> None:
+        """Write moved chains back to their places."""
+        self.chains[places] = chains
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {"chains": self.chains}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        self.chains = state["chains"].clone()

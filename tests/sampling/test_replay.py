@@ -1,0 +1,159 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gedi.sampling import Box, ReplayBuffer
+
+BOX = Box(torch.tensor([-2.0, 0.0]), torch.tensor([3.0, 1.0]))
+OUTSIDE = 100.0  # a value no restart can give
+
+
+def gen(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def marked(size):
+    """A buffer whose chains all lie outside the box, each with its own value: restarts are told apart."""
+    buffer = ReplayBuffer(size, BOX, gen())
+    buffer.put(torch.arange(size), OUTSIDE + torch.arange(2.0 * size).view(size, 2))
+    return buffer
+
+
+def in_box(x):
+    return ((x >= BOX.low) & (x <= BOX.high)).all(1)
+
+
+def test_a_new_buffer_lies_in_the_box():
+    buffer = ReplayBuffer(500, BOX, gen())
+    assert buffer.chains.shape == (500, 2)
+    assert in_box(buffer.chains).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 999), size=st.integers(1, 60), data=st.data())
+def test_draw_gives_distinct_places(seed, size, data):
+    n = data.draw(st.integers(1, size))
+    chains, places = marked(size).draw(n, restart=0.5, generator=gen(seed))
+    assert len(chains) == len(places) == n
+    assert len(set(places.tolist())) == n
+    assert all(0 <= p < size for p in places.tolist())
+
+
+def test_every_place_is_drawn_equally_often():
+    buffer, g, counts = marked(20), gen(), torch.zeros(20)
+    for _ in range(2000):
+        counts[buffer.draw(5, restart=0.0, generator=g)[1]] += 1
+    # Each count is binomial(2000, 1/4): 500 with standard deviation 19.4; five of them.
+    assert ((counts - 500).abs() < 5 * math.sqrt(2000 / 4 * 3 / 4)).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 999))
+def test_put_writes_to_the_drawn_places_and_nowhere_else(seed):
+    buffer = marked(30)
+    before = buffer.chains.clone()
+    chains, places = buffer.draw(10, restart=0.0, generator=gen(seed))
+    buffer.put(places, -chains)
+    assert torch.equal(buffer.chains[places], -chains)
+    others = torch.ones(30, dtype=torch.bool).index_fill(0, places, False)
+    assert torch.equal(buffer.chains[others], before[others])
+
+
+def test_put_chains_come_back():
+    buffer = ReplayBuffer(8, BOX, gen())
+    new = torch.arange(16.0).view(8, 2)
+    buffer.put(torch.arange(8), new)
+    chains, places = buffer.draw(8, restart=0.0, generator=gen(1))
+    assert torch.equal(chains, new[places])
+
+
+def test_draw_does_not_change_the_buffer():
+    buffer = marked(30)
+    before = buffer.chains.clone()
+    chains, _ = buffer.draw(30, restart=0.5, generator=gen())
+    chains.zero_()
+    assert torch.equal(buffer.chains, before)
+
+
+def test_restart_zero_gives_the_chains_unchanged():
+    buffer = marked(200)
+    chains, places = buffer.draw(200, restart=0.0, generator=gen())
+    assert torch.equal(chains, buffer.chains[places])
+
+
+def test_restart_one_gives_only_fresh_points_in_the_box():
+    chains, _ = marked(500).draw(500, restart=1.0, generator=gen())
+    assert in_box(chains).all()
+    assert len(chains.unique(dim=0)) == 500
+    # Fresh points are uniform: mean at the middle, five standard errors of width / sqrt(12 n).
+    middle, width = (BOX.low + BOX.high) / 2, BOX.high - BOX.low
+    assert ((chains.mean(0) - middle).abs() < 5 * width / math.sqrt(12 * 500)).all()
+
+
+@pytest.mark.parametrize("restart", [0.05, 0.3, 0.8])
+def test_share_of_restarts_is_binomial(restart):
+    n = 20_000
+    chains, _ = marked(n).draw(n, restart=restart, generator=gen())
+    count = int(in_box(chains).sum())
+    assert abs(count - n * restart) < 5 * math.sqrt(n * restart * (1 - restart))
+
+
+def test_chains_restart_whole_not_by_coordinate():
+    chains, _ = marked(500).draw(500, restart=0.5, generator=gen())
+    outside = (chains >= OUTSIDE).sum(1)
+    assert set(outside.tolist()) == {0, 2}
+
+
+def test_restarts_from_data_are_rows_of_the_data():
+    data = -50.0 - torch.arange(20.0).view(10, 2)
+    n, restart, from_data = 20_000, 0.2, 0.3
+    buffer = marked(n)
+    chains, places = buffer.draw(n, restart=restart, generator=gen(), data=data, from_data=from_data)
+    rows = (chains[:, None] == data).all(2)
+    kept = (chains == buffer.chains[places]).all(1)
+    fresh = in_box(chains)
+    # Every chain is exactly one of the three, and each share is binomial.
+    assert (rows.any(1).int() + kept.int() + fresh.int() == 1).all()
+    for share, expected in ((rows.any(1), from_data), (fresh, restart), (kept, 1 - restart - from_data)):
+        assert abs(int(share.sum()) - n * expected) < 5 * math.sqrt(n * expected * (1 - expected))
+    # All rows are used, evenly: counts binomial(n * from_data, 1/10).
+    assert ((rows.sum(0) - 600).abs() < 5 * math.sqrt(6000 * 0.1)).all()
+
+
+def test_data_unused_without_a_share():
+    buffer = marked(50)
+    chains, places = buffer.draw(50, restart=0.0, generator=gen(), data=torch.zeros(3, 2))
+    assert torch.equal(chains, buffer.chains[places])
+
+
+def test_state_dict_round_trip():
+    buffer, other = marked(30), ReplayBuffer(30, BOX, gen(9))
+    other.load_state_dict(buffer.state_dict())
+    one, two = (b.draw(10, restart=0.3, generator=gen(4)) for b in (buffer, other))
+    assert torch.equal(one[0], two[0]) and torch.equal(one[1], two[1])
+
+
+def test_loaded_state_is_a_copy():
+    buffer, other = marked(30), ReplayBuffer(30, BOX, gen(9))
+    other.load_state_dict(buffer.state_dict())
+    other.put(torch.arange(30), torch.zeros(30, 2))
+    assert (buffer.chains >= OUTSIDE).all()
+
+
+def test_same_generator_gives_the_same_draw():
+    one, two = (ReplayBuffer(40, BOX, gen(5)).draw(20, restart=0.5, generator=gen(6)) for _ in "ab")
+    assert torch.equal(one[0], two[0]) and torch.equal(one[1], two[1])
+
+
+def test_images_keep_their_shape():
+    box = Box(torch.zeros(3, 4, 4), torch.ones(3, 4, 4))
+    buffer = ReplayBuffer(12, box, gen())
+    buffer.put(torch.arange(12), torch.full((12, 3, 4, 4), OUTSIDE))
+    chains, _ = buffer.draw(6, restart=0.5, generator=gen(1), data=torch.full((2, 3, 4, 4), -1.0), from_data=0.3)
+    assert chains.shape == (6, 3, 4, 4)
+    # An image restarts as a whole.
+    outside = (chains == OUTSIDE).flatten(1).float().mean(1)
+    assert set(outside.tolist()) <= {0.0, 1.0}
