@@ -1,0 +1,109 @@
+import pytest
+import torch
+
+from gedi.nets import GediNet, MLPEncoder
+from gedi.objectives import contrastive_divergence
+
+GRID = torch.linspace(-3, 3, 401, dtype=torch.float64).view(-1, 1)
+CELL = 6 / 400
+
+
+def small_net(seed=0):
+    torch.manual_seed(seed)
+    net = GediNet(MLPEncoder(1, [8], 3), representation=3, embedding=2, projector_hidden=2, n_clusters=2).double()
+    with torch.no_grad():
+        net.energy_head.weight.mul_(5)  # a density that is far from flat
+    return net
+
+
+def data(n=50):
+    return torch.randn(n, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 0.5 + 0.7
+
+
+def log_normaliser(net):
+    """log of the integral of exp(u^T enc(x)) over the box, by the trapezoidal rule."""
+    weights = torch.full((401,), CELL, dtype=torch.float64)
+    weights[0] = weights[-1] = CELL / 2
+    return torch.logsumexp(net.log_density(GRID) + weights.log(), dim=0), weights
+
+
+def cross_entropy(net, x):
+    """-E_p log p_Psi, normaliser and all."""
+    return log_normaliser(net)[0] - net.log_density(x).mean()
+
+
+def exact_samples(net, n=400_000):
+    """Grid points, each as often as p_Psi says (up to rounding): samples without sampling noise."""
+    with torch.no_grad():
+        log_z, weights = log_normaliser(net)
+        p = torch.exp(net.log_density(GRID) - log_z) * weights
+    return torch.repeat_interleave(torch.arange(401), (p * n).round().long())
+
+
+def energy_parameters(net):
+    return [*net.encoder.parameters(), *net.energy_head.parameters()]
+
+
+def surrogate_gradient(net, x):
+    loss = contrastive_divergence(net.log_density(x), net.log_density(GRID)[exact_samples(net)])
+    return torch.autograd.grad(loss, energy_parameters(net))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_gradient_is_that_of_the_true_cross_entropy_by_finite_differences(seed):
+    net, x, h = small_net(seed), data(), 1e-5
+    parameters, gradient = energy_parameters(net), surrogate_gradient(net, x)
+    checked = 0
+    for parameter, analytic in zip(parameters, gradient, strict=True):
+        flat = parameter.data.view(-1)
+        for j in range(0, len(flat), 3):
+            value = float(flat[j])
+            flat[j] = value + h
+            above = float(cross_entropy(net, x).detach())
+            flat[j] = value - h
+            below = float(cross_entropy(net, x).detach())
+            flat[j] = value
+            # Rounding the multiplicities moves each of 401 weights by at most 1 / 800,000.
+            assert (above - below) / (2 * h) == pytest.approx(float(analytic.view(-1)[j]), abs=2e-3)
+            checked += 1
+    assert checked >= 10
+    assert max(float(g.abs().max()) for g in gradient) > 0.1  # there is something to compare
+
+
+def test_descending_the_surrogate_lowers_the_true_cross_entropy():
+    net, x = small_net(), data()
+    before = cross_entropy(net, x)
+    for _ in range(5):
+        gradient = surrogate_gradient(net, x)
+        with torch.no_grad():
+            for parameter, direction in zip(energy_parameters(net), gradient, strict=True):
+                parameter -= 0.02 * direction
+        after = cross_entropy(net, x)
+        assert after < before
+        before = after
+
+
+def test_descending_raises_data_over_samples():
+    net, x, samples = small_net(), data(), torch.linspace(-3, 0, 50, dtype=torch.float64).view(-1, 1)
+    gap = (net.log_density(x).mean() - net.log_density(samples).mean()).detach()
+    loss = contrastive_divergence(net.log_density(x), net.log_density(samples))
+    gradient = torch.autograd.grad(loss, energy_parameters(net))
+    with torch.no_grad():
+        for parameter, direction in zip(energy_parameters(net), gradient, strict=True):
+            parameter -= 1e-3 * direction
+    assert net.log_density(x).mean() - net.log_density(samples).mean() > gap
+
+
+def test_value_is_the_energy_gap_whatever_the_numbers_of_rows():
+    assert float(contrastive_divergence(torch.tensor([1.0, 3.0]), torch.tensor([7.0, 5.0, 6.0]))) == pytest.approx(4.0)
+
+
+def test_a_constant_in_the_log_density_does_not_matter():
+    a, b = torch.randn(5, dtype=torch.float64), torch.randn(7, dtype=torch.float64)
+    assert torch.allclose(contrastive_divergence(a + 3, b + 3), contrastive_divergence(a, b))
+
+
+def test_gradient_is_zero_where_samples_are_the_data():
+    net, x = small_net(), data()
+    loss = contrastive_divergence(net.log_density(x), net.log_density(x.clone()))
+    assert all(g.abs().max() < 1e-12 for g in torch.autograd.grad(loss, energy_parameters(net)))

@@ -1,0 +1,28 @@
+"""The examples in docstrings are promises too."""
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import gedi.objectives
+import gedi.sampling
+
+MODULES = [
+    module.name
+    for package in (gedi.sampling, gedi.objectives)
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
+]
+WITH_EXAMPLES = {"gedi.sampling.dam", "gedi.sampling.sgld", "gedi.objectives.clustering"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_give_what_they_say(name):
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+    assert result.attempted > 0 or name not in WITH_EXAMPLES
+
+
+def test_modules_with_examples_are_found():
+    assert set(MODULES) >= WITH_EXAMPLES
