@@ -1,0 +1,1 @@
+"""Training: Algorithm 2 (recipe), its engine, its settings."""

@@ -1,0 +1,62 @@
+"""From settings and data to the objects a run is made of."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import torch
+from sklearn.neighbors import NearestNeighbors
+
+from gedi.nets import GediNet, MLPEncoder
+from gedi.training.config import NetConfig, TrainingConfig
+
+
+def resolution(x: np.ndarray, *, neighbour: int = 10, max_rows: int = 5000) -> float:
+    """Length per dimension at which the sample still shows structure: the median 10th-neighbour distance / sqrt(d).
+
+    Samplers and walks finer than this waste steps; coarser ones blur what the data can tell.
+    """
+    rows = x[:: math.ceil(len(x) / max_rows)]
+    k = min(neighbour, len(rows) - 1)
+    distances, _ = NearestNeighbors(n_neighbors=k + 1).fit(rows).kneighbors(rows)
+    typical = float(np.median(distances[:, -1])) / math.sqrt(x.shape[1])
+    return typical if typical > 1e-6 else 0.05  # rows that mostly repeat each other have no scale of their own
+
+
+def fill_from_data(config: TrainingConfig, x: np.ndarray) -> TrainingConfig:
+    """A copy of ``config`` in which every length left open is set from the data's resolution."""
+    config = copy.deepcopy(config)
+    unit = resolution(x)
+    config.net.frequency = (
+        0.3 / (unit * math.sqrt(x.shape[1])) if config.net.frequency is None else config.net.frequency
+    )
+    sampler, dam, augment = config.sampler, config.dam, config.augment
+    sampler.noise = 3 * unit if sampler.noise is None else sampler.noise
+    sampler.final_noise = min(0.75 * unit, sampler.noise) if sampler.final_noise is None else sampler.final_noise
+    sampler.data_noise = sampler.final_noise if sampler.data_noise is None else sampler.data_noise
+    dam.radius = unit if dam.radius is None else dam.radius
+    augment.noise = unit if augment.noise is None else augment.noise
+    return config
+
+
+def build_net(config: NetConfig, n_features: int, n_clusters: int, generator: torch.Generator) -> GediNet:
+    """A fresh GediNet whose weights depend on ``generator`` alone."""
+    # torch's initialisers know only the global generator: seed it from ours, and give it back as it was.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
+        encoder = _mlp(config, n_features)
+        return GediNet(
+            encoder,
+            representation=config.representation,
+            embedding=config.embedding,
+            projector_hidden=config.projector_hidden,
+            n_clusters=n_clusters,
+            energy_encoder=_mlp(config, n_features) if config.two_encoders else None,
+        )
+
+
+def _mlp(config: NetConfig, n_features: int) -> MLPEncoder:
+    frequency = config.frequency if config.first == "waves" else None
+    return MLPEncoder(n_features, config.hidden, config.representation, config.activation, frequency=frequency)

@@ -1,0 +1,230 @@
+"""Every setting of a training run, typed, with its meaning beside it. ``None`` means: chosen from the data."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from typing import Any, Literal
+
+from jsonargparse import ArgumentError, ArgumentParser
+
+from gedi.errors import ConfigError
+
+
+@dataclass
+class NetConfig:
+    """Sizes of the networks (Appendix G)."""
+
+    hidden: tuple[int, ...] = (100, 100)  # hidden layers of the encoder
+    representation: int = 8  # outputs of the encoder (the paper: 2; wider has fewer local minima)
+    embedding: int = 8  # size of the unit sphere the clusters live on
+    projector_hidden: int = 16  # hidden neurons of both projectors
+    activation: Literal["silu", "leaky_relu"] = "silu"  # smooth: DAM needs smooth tangents (paper: leaky_relu)
+    first: Literal["waves", "linear"] = "waves"  # first layer: sines of random frequencies, or as the others (paper)
+    frequency: float | None = None  # typical frequency of the waves; None: 0.3 / the data's neighbour distance
+    two_encoders: bool = False  # ablation 'no NF, 2 enc.': the energy gets an encoder of its own
+
+
+@dataclass
+class SamplerConfig:
+    """SGLD and its replay buffer (Sec. 3.1). Lengths are in units of the scaled data."""
+
+    steps: int = 8  # Langevin steps an iteration
+    noise: float | None = None  # noise of the first step; None: 3 x the data's resolution
+    final_noise: float | None = None  # noise of the last step; None: 0.75 x the data's resolution
+    step: float | None = None  # step size; None: noise**2 / 2, temperature 1 (the paper: 1)
+    max_drift: float | None = 1.5  # longest deterministic move, in lengths of the noise; None: unbounded (paper)
+    buffer_size: int = 2000  # persistent chains; fewer are fresher (the paper: 10000)
+    restart: float = 0.05  # share of drawn chains restarted uniformly in the box
+    from_data: float = 0.05  # share of drawn chains restarted from data (the paper: 0)
+    box_margin: float = 0.5  # how far the box reaches beyond the data
+    burn_in: float | None = 5.0  # chains this far below the least likely data are still on their way: not counted
+    max_gap: float | None = (
+        3.0  # while samples lag this far behind data, the energy waits for them; None: never (paper)
+    )
+    data_noise: float | None = None  # noise on data shown to the energy; None: final_noise, what the sampler resolves
+
+
+@dataclass
+class DamConfig:
+    """DAM walks (Alg. 1)."""
+
+    steps: int = 10  # T
+    radius: float | None = None  # epsilon; None: the data's resolution
+    max_drop: float | None = 3.0  # a step may not leave log p this much below the walk's start; None: no limit
+
+
+@dataclass
+class AugmentConfig:
+    """T(x'|x), in units of the scaled data."""
+
+    noise: float | None = None  # standard deviation of additive noise; None: the data's resolution
+    neighbours: int = 0  # rows: move towards one of this many nearest neighbours (0: do not)
+    towards: float = 0.0  # ... by at most this share of the way
+    shift: float = 0.0  # images: largest shift in pixels
+    rotate: float = 0.0  # images: largest rotation in degrees
+    scale: float = 0.0  # images: largest relative change of size
+    shear: float = 0.0  # images: largest shear
+
+
+@dataclass
+class ClusteringConfig:
+    """L_DI (Eqs. 3-5) and its assignments."""
+
+    tau: float = 0.1  # temperature of p(y|x)
+    epsilon: float = 0.05  # entropy of the Sinkhorn assignment
+    iterations: int = 3  # Sinkhorn iterations
+    firmness: float = 0.8  # how strictly a batch must meet the marginals: 1 exactly (SwAV), towards 0 not at all
+    queue: int = 0  # past embeddings that join the assignment, as SwAV's queue (0: none)
+    marginals: Literal["uniform", "start"] = "start"  # cluster sizes asked of Sinkhorn: equal, or those of the start
+
+
+@dataclass
+class NegativeFreeConfig:
+    """L_NF (Eq. 7)."""
+
+    beta: float = 1e-3  # added to the diagonal of Sigma
+    invariance: float = 1.0  # weight of dist(x, x') within L_NF (the paper: 1)
+    per_sample: bool = False  # Sigma as a mean over samples and the term per dimension, rather than Eq. 6's sum
+
+
+@dataclass
+class WeightsConfig:
+    """Weights of the terms of Eq. 10, each a mean over samples."""
+
+    generative: float = 1.0  # CE(p, p_Psi)
+    energy_size: float = 1e-3  # mean square of log p at data and samples: pins its free constant (the paper: 0)
+    negative_free: float = 1.0  # L_NF, divided by the batch size as in the paper
+    clustering_augment: float = 1.0  # L_DI(Theta; T)
+    clustering_dam: float = 1.0  # L_DI(Theta; p_Psi)
+    anchor: float = 1.0  # fidelity to the start's labels; fades to zero at `start.fade`
+
+
+@dataclass
+class StartConfig:
+    """Where the clusters start in step 2: what k-means++ is to k-means. No labels are involved."""
+
+    kind: Literal["walks", "kmeans", "none"] = (
+        "walks"  # cut the graph of DAM walks; k-means of L_NF's space; random (paper)
+    )
+    nodes: int = 150  # walks: micro-clusters that are the graph's nodes
+    walks: int = 5  # walks: how many from every row
+    repeats: int = 40  # kmeans: runs, of which the tightest is kept
+    fade: float = 0.5  # share of step 2 after which the start has no more say
+
+
+@dataclass
+class StageConfig:
+    """One step of Alg. 2."""
+
+    iterations: int = 1500
+    batch_size: int = 400  # never more than there are rows
+    learning_rate: float = 2e-3
+    betas: tuple[float, float] = (0.9, 0.999)  # Adam
+    warmup: int = 100  # iterations of linear warm-up
+    decay_from: float = 0.5  # share of the iterations after which the learning rate falls (1: never)
+    final_rate: float = 0.02  # what it falls to, relative to learning_rate
+    average: float = 0.995  # decay of the averaged weights that the stage hands on (0: the last weights)
+
+
+@dataclass
+class TrainingConfig:
+    """All of a run's settings."""
+
+    net: NetConfig = field(default_factory=NetConfig)
+    sampler: SamplerConfig = field(default_factory=SamplerConfig)
+    dam: DamConfig = field(default_factory=DamConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    clustering: ClusteringConfig = field(default_factory=ClusteringConfig)
+    negative_free: NegativeFreeConfig = field(default_factory=NegativeFreeConfig)
+    weights: WeightsConfig = field(default_factory=WeightsConfig)
+    start: StartConfig = field(default_factory=StartConfig)
+    step1: StageConfig = field(default_factory=StageConfig)
+    embedding: StageConfig = field(
+        default_factory=lambda: StageConfig(iterations=0)
+    )  # step 2 before its clusters: L_NF, CE
+    step2: StageConfig = field(default_factory=lambda: StageConfig(iterations=800, average=0.98))
+    n_init: int = 1  # runs of start and step 2 on the same energy; the lowest objective is kept
+    scaling: Literal["feature", "global"] = "feature"  # one unit a column, or one unit for all (pixels)
+
+
+def check(config: TrainingConfig) -> TrainingConfig:
+    """Refuse values that cannot work, naming the setting; returns the config unchanged."""
+    positive = ["sampler.steps", "sampler.buffer_size", "clustering.tau", "clustering.epsilon", "n_init"]
+    positive += ["step1.batch_size", "step2.batch_size", "step1.learning_rate", "step2.learning_rate"]
+    positive += ["net.representation", "net.embedding", "net.projector_hidden", "clustering.iterations"]
+    for path in positive:
+        if get(config, path) <= 0:
+            raise ConfigError(f"training.{path} must be positive, got {get(config, path)}.")
+    for path in ["step1.iterations", "step2.iterations", "dam.steps", "clustering.queue", "start.walks"]:
+        if get(config, path) < 0:
+            raise ConfigError(f"training.{path} must not be negative, got {get(config, path)}.")
+    for path in ["sampler.restart", "sampler.from_data", "start.fade", "step1.average", "step2.average"]:
+        if not 0 <= get(config, path) <= 1:
+            raise ConfigError(f"training.{path} must lie between 0 and 1, got {get(config, path)}.")
+    if not 0 < config.clustering.firmness <= 1:
+        raise ConfigError(f"training.clustering.firmness must lie in (0, 1], got {config.clustering.firmness}.")
+    return config
+
+
+def get(config: Any, path: str) -> Any:
+    """The value at a dotted path."""
+    for name in path.split("."):
+        config = getattr(config, name)
+    return config
+
+
+def paths(config: Any, prefix: str = "") -> list[str]:
+    """All dotted paths of a config, for messages that name the nearest real key."""
+    found: list[str] = []
+    for item in fields(config):
+        value = getattr(config, item.name)
+        found += paths(value, f"{prefix}{item.name}.") if is_dataclass(value) else [prefix + item.name]
+    return found
+
+
+def to_dict(config: TrainingConfig) -> dict[str, Any]:
+    """Plain dicts, lists and numbers, ready for YAML."""
+    return json.loads(json.dumps(asdict(config)))
+
+
+def override(config: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConfig:
+    """A copy of ``config`` with other values, given nested or by dotted path; names and types are checked.
+
+    >>> override(TrainingConfig(), {"sampler.steps": 5, "dam": {"steps": 2}}).sampler.steps
+    5
+    """
+    known = paths(config)
+    values = to_dict(config)
+    for path, value in _flatten(changes):
+        if path not in known:
+            near = difflib.get_close_matches(path, known, n=1, cutoff=0.0)[0]
+            raise ConfigError(f"There is no setting training.{path}; the nearest is training.{near}.")
+        *groups, name = path.split(".")
+        place = values
+        for group in groups:
+            place = place[group]
+        place[name] = value
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--training", type=TrainingConfig)
+    try:
+        parsed = parser.instantiate_classes(parser.parse_object({"training": values}))
+        return check(parsed["training"])
+    except ArgumentError as error:
+        raise ConfigError(_first_sentence(str(error))) from error
+
+
+def _flatten(changes: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    flat: list[tuple[str, Any]] = []
+    for key, value in changes.items():
+        path = f"{prefix}{key}"
+        flat += _flatten(value, f"{path}.") if isinstance(value, Mapping) else [(path, value)]
+    return flat
+
+
+def _first_sentence(message: str) -> str:
+    """jsonargparse explains over many indented lines: keep the parts that name the key and the value."""
+    lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
+    return " ".join(lines[:3])[:400]

@@ -1,0 +1,147 @@
+"""A trained model: what fit returns, what a RUN folder holds, what estimator and command line ask."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from gedi.data import Scaler
+from gedi.data.augment import row_augmentation
+from gedi.errors import DataError
+from gedi.nets import GediNet
+from gedi.objectives import cluster_log_probs
+from gedi.sampling import Box, sgld
+from gedi.training.build import fill_from_data
+from gedi.training.config import TrainingConfig, check
+from gedi.training.engine import Engine, Progress
+from gedi.training.recipe import train
+
+CHUNK = 4096  # rows a forward pass at prediction time
+
+
+@dataclass
+class TrainedModel:
+    """Networks, scaling and settings, in one place; all methods take and give the user's units."""
+
+    net: GediNet
+    scaler: Scaler
+    config: TrainingConfig
+    n_clusters: int
+    seed: int
+    chains: torch.Tensor  # the replay buffer at the end of training: where `sample` starts
+    box: Box
+    image_shape: tuple[int, ...] | None = None
+    results: dict[str, Any] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        # Double precision: a row's answer must not depend on which rows share its batch, and BLAS rounds by batch size.
+        self._exact = copy.deepcopy(self.net).double().eval().requires_grad_(False)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.box.low)
+
+    @property
+    def has_clusters(self) -> bool:
+        """Purely generative methods (JEM) have no cluster head: every row is of cluster 0."""
+        return self.config.step2.iterations > 0
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """p(y|x) (Eq. 3), [n, n_clusters]."""
+        if not self.has_clusters:
+            return np.eye(self.n_clusters)[np.zeros(len(x), dtype=int)]
+        tau = self.config.clustering.tau
+        return self._chunks(x, lambda rows: cluster_log_probs(self._exact.scores(rows), tau).exp())
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Cluster of every row."""
+        return self.predict_proba(x).argmax(1)
+
+    def transform(self, x: np.ndarray) -> np.ndarray:
+        """g(x), the embedding on the unit sphere."""
+        return self._chunks(x, self._exact.embed)
+
+    def score_samples(self, x: np.ndarray) -> np.ndarray:
+        """Unnormalised log density, higher is more typical."""
+        return self._chunks(x, self._exact.log_density)
+
+    def ood_score(self, x: np.ndarray) -> np.ndarray:
+        """-||d log p / dx||, the paper's criterion (Appendix J), in scaled units; higher is more in-distribution."""
+        return self._chunks(x, lambda rows: -self._exact.score(rows).norm(dim=1))
+
+    def sample(self, n: int, *, seed: int = 0, steps: int = 100) -> np.ndarray:
+        """``n`` samples of p_Psi: the training's persistent chains, moved on by ``steps`` Langevin steps."""
+        if n < 1:
+            raise DataError(f"The number of samples must be at least 1, got {n}.")
+        c = self.config.sampler
+        assert c.noise is not None
+        generator = torch.Generator().manual_seed(seed)
+        places = torch.randint(len(self.chains), (n,), generator=generator)
+        moved, _ = sgld(
+            self.net.eval().log_density,
+            self.chains[places],
+            steps=steps,
+            noise=c.noise,
+            final_noise=c.final_noise,
+            step=c.step,
+            max_drift=math.inf if c.max_drift is None else c.max_drift,
+            box=self.box,
+            generator=generator,
+        )
+        return self.scaler.inverse(moved.numpy(), dtype=np.float64)
+
+    def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
+        scaled = torch.from_numpy(self.scaler.transform(x)).double()
+        with torch.no_grad():
+            parts = [function(rows) for rows in scaled.split(CHUNK)]
+        return torch.cat(parts).numpy()
+
+
+def fit_rows(
+    x: np.ndarray,
+    *,
+    n_clusters: int,
+    config: TrainingConfig,
+    seed: int,
+    image_shape: tuple[int, ...] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> TrainedModel:
+    """Train on checked rows [n, d] in the user's units."""
+    began = time.monotonic()
+    check(config)
+    scaler = Scaler().fit(x, mode=config.scaling)
+    scaled = scaler.transform(x)
+    config = fill_from_data(config, scaled)
+    rows = torch.from_numpy(scaled)
+    augment = row_augmentation(config.augment, rows, image_shape)
+    engine = Engine(config, rows, n_clusters, seed=seed, augment=augment, on_progress=on_progress)
+    train(engine)
+    state = engine.state
+    results = {
+        "objective": state.best.objective,
+        "best_iteration": state.best.iteration,
+        "walk_crossing": engine.walk_crossing,
+        "gradient_evaluations": state.gradient_evaluations,
+        "seconds": time.monotonic() - began,
+        "cost": engine.seconds,
+    }
+    return TrainedModel(
+        net=state.net,
+        scaler=scaler,
+        config=config,
+        n_clusters=n_clusters,
+        seed=seed,
+        chains=state.buffer.chains,
+        box=state.buffer.box,
+        image_shape=image_shape,
+        results=results,
+        history=engine.history,
+    )

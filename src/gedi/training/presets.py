@@ -1,0 +1,169 @@
+"""Named settings: budgets by the data's shape, methods, and the paper's ablations. Configurations, not copies."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+
+from gedi.errors import ConfigError
+from gedi.training.config import (
+    AugmentConfig,
+    ClusteringConfig,
+    DamConfig,
+    NegativeFreeConfig,
+    NetConfig,
+    SamplerConfig,
+    StageConfig,
+    StartConfig,
+    TrainingConfig,
+    WeightsConfig,
+)
+
+
+def toy() -> TrainingConfig:
+    """Rows of a few features: the default for up to 8 columns."""
+    return TrainingConfig()
+
+
+def rows() -> TrainingConfig:
+    """Rows of many features: the default above 8 columns.
+
+    In many dimensions DAM's walks are short against the distance between rows, so views towards mutual neighbours and
+    L_NF shape the space first, and the clusters start from k-means in it.
+    """
+    return TrainingConfig(
+        net=NetConfig(
+            hidden=(256, 256), representation=128, embedding=64, projector_hidden=128, activation="silu", first="linear"
+        ),
+        sampler=SamplerConfig(noise=0.1, final_noise=0.1, data_noise=0.3, buffer_size=1000, restart=0.0),
+        dam=DamConfig(radius=0.1),
+        augment=AugmentConfig(noise=0.1, neighbours=12, towards=1.0),
+        clustering=ClusteringConfig(queue=1280, iterations=5),
+        negative_free=NegativeFreeConfig(beta=0.1, invariance=10.0, per_sample=True),
+        weights=WeightsConfig(generative=0.01, energy_size=1e-5, clustering_dam=0.5),
+        start=StartConfig(kind="kmeans"),
+        step1=StageConfig(iterations=300, batch_size=256, learning_rate=1e-3, warmup=20),
+        embedding=StageConfig(iterations=1000, batch_size=256, learning_rate=1e-3, warmup=20),
+        step2=StageConfig(iterations=500, batch_size=256, learning_rate=1e-3, warmup=20, average=0.98),
+    )
+
+
+def digits() -> TrainingConfig:
+    """Small grey images, stored as rows: as `rows`, with one unit for all pixels and slight affine views."""
+    config = rows()
+    config.scaling = "global"
+    config.augment = replace(config.augment, shift=0.4, rotate=8.0, scale=0.05, shear=0.05)
+    return config
+
+
+def smoke() -> TrainingConfig:
+    """Seconds instead of minutes: for tests and first tries."""
+    config = TrainingConfig()
+    config.net.hidden = (32, 32)
+    config.sampler.steps = 3
+    config.sampler.buffer_size = 400
+    config.dam.steps = 3
+    config.start.nodes = 40
+    config.start.walks = 2
+    config.step1 = StageConfig(iterations=60, batch_size=128, average=0.9)
+    config.step2 = StageConfig(iterations=60, batch_size=128, learning_rate=3e-3, average=0.9)
+    return config
+
+
+def paper() -> TrainingConfig:
+    """The paper's settings for synthetic data, as literally as they run (Sec. 5.1 and Appendix G)."""
+    return TrainingConfig(
+        net=NetConfig(representation=2, embedding=2, projector_hidden=4, activation="leaky_relu", first="linear"),
+        sampler=SamplerConfig(
+            steps=1,
+            noise=0.01,
+            final_noise=0.01,
+            step=1.0,
+            max_drift=None,
+            burn_in=None,
+            max_gap=None,
+            buffer_size=10_000,
+            from_data=0.0,
+            data_noise=0.0,
+        ),
+        dam=DamConfig(radius=0.03, max_drop=None),
+        augment=AugmentConfig(noise=0.03),
+        clustering=ClusteringConfig(firmness=1.0, marginals="uniform"),
+        weights=WeightsConfig(energy_size=0.0, clustering_augment=1000.0, clustering_dam=500.0, anchor=0.0),
+        start=StartConfig(kind="none"),
+        step1=StageConfig(iterations=7000, learning_rate=1e-3, betas=(0.0, 0.9), warmup=0, decay_from=1.0, average=0.0),
+        step2=StageConfig(iterations=7000, learning_rate=1e-3, betas=(0.0, 0.9), warmup=0, decay_from=1.0, average=0.0),
+    )
+
+
+PRESETS: dict[str, Callable[[], TrainingConfig]] = {
+    "toy": toy,
+    "rows": rows,
+    "digits": digits,
+    "smoke": smoke,
+    "paper": paper,
+}
+FEW_FEATURES = 8  # up to here walks reach further than the gaps between neighbours
+
+
+def preset(name: str | None, *, n_features: int, image_shape: tuple[int, ...] | None = None) -> TrainingConfig:
+    """Settings by name, or by the data's shape if ``name`` is None."""
+    if name is None:
+        name = "digits" if image_shape is not None else "toy" if n_features <= FEW_FEATURES else "rows"
+    if name not in PRESETS:
+        raise ConfigError(f"There is no preset {name!r}; there are: {', '.join(PRESETS)}.")
+    return PRESETS[name]()
+
+
+def jem(config: TrainingConfig) -> None:
+    """JEM: the generative term alone. It has no cluster head, so every row is of one cluster."""
+    config.step2.iterations = 0
+
+
+def swav(config: TrainingConfig) -> None:
+    """SwAV: L_DI(Theta; T) alone, equal cluster sizes asked of every batch, random start."""
+    config.step1.iterations = 0
+    config.start.kind = "none"
+    config.clustering.firmness, config.clustering.marginals = 1.0, "uniform"
+    config.weights = WeightsConfig(
+        generative=0, negative_free=0, clustering_augment=config.weights.clustering_augment, clustering_dam=0, anchor=0
+    )
+
+
+METHODS: dict[str, Callable[[TrainingConfig], None]] = {"gedi": lambda config: None, "jem": jem, "swav": swav}
+
+
+def no_nf(config: TrainingConfig) -> None:
+    """Without L_NF."""
+    config.weights.negative_free = 0.0
+
+
+def no_nf_no_step1(config: TrainingConfig) -> None:
+    """Without L_NF and without step 1: DAM walks on an energy that has not been trained."""
+    no_nf(config)
+    config.step1.iterations = 0
+
+
+def no_nf_two_encoders(config: TrainingConfig) -> None:
+    """Without L_NF, and with an encoder of its own for the energy."""
+    no_nf(config)
+    config.net.two_encoders = True
+
+
+# The four variants of the paper's ablation (Sec. 5.1), by the names of its figure.
+ABLATIONS: dict[str, Callable[[TrainingConfig], None]] = {
+    "full": lambda config: None,
+    "no NF": no_nf,
+    "no NF, no step 1": no_nf_no_step1,
+    "no NF, 2 encoders": no_nf_two_encoders,
+}
+
+
+def with_method(config: TrainingConfig, method: str) -> TrainingConfig:
+    """A copy of ``config`` turned into a method."""
+    if method not in METHODS:
+        raise ConfigError(f"There is no method {method!r}; there are: {', '.join(METHODS)}.")
+    config = copy.deepcopy(config)
+    METHODS[method](config)
+    return config

@@ -1,0 +1,132 @@
+"""RUN folders: config.yaml, model.safetensors, metrics.jsonl, results.json. No pickle anywhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from gedi.data import Scaler
+from gedi.errors import RunError
+from gedi.sampling import Box
+from gedi.training.build import build_net
+from gedi.training.config import TrainingConfig, override, to_dict
+from gedi.training.model import TrainedModel
+
+CONFIG, MODEL, METRICS, RESULTS = "config.yaml", "model.safetensors", "metrics.jsonl", "results.json"
+
+
+def provenance() -> dict[str, Any]:
+    """When, where and with which versions a result was made."""
+    libraries = ("gedi", "torch", "numpy", "scikit-learn", "scipy", "lightning-fabric")
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in libraries},
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads",
+        "command": " ".join(Path(a).name if i == 0 else a for i, a in enumerate(sys.argv)),
+    }
+
+
+def claim(folder: str | Path) -> Path:
+    """Make a new RUN folder; one that already holds something is never written over."""
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise RunError(f"{folder} exists already and is not overwritten: choose another --out or remove it.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"The run folder {folder} cannot be made: {error.strerror}.") from error
+    return folder
+
+
+def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None) -> None:
+    """Write a model and its numbers."""
+    settings = {
+        "n_clusters": model.n_clusters,
+        "n_features": model.n_features,
+        "seed": model.seed,
+        "image_shape": list(model.image_shape) if model.image_shape else None,
+        "scaler": model.scaler.state(),
+        "training": to_dict(model.config),
+    }
+    tensors = {f"net.{name}": value.contiguous() for name, value in model.net.state_dict().items()}
+    tensors |= {"sampler.chains": model.chains, "sampler.low": model.box.low, "sampler.high": model.box.high}
+    replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
+    save_file(tensors, folder / f".{MODEL}")
+    os.replace(folder / f".{MODEL}", folder / MODEL)
+    replace_text(folder / METRICS, "".join(json.dumps(finite(line)) + "\n" for line in model.history))
+    write_results(folder, model.results | (extra or {}))
+
+
+def write_results(folder: Path, results: dict[str, Any]) -> None:
+    """results.json, with provenance."""
+    replace_text(folder / RESULTS, json.dumps(finite(results | {"provenance": provenance()}), indent=2) + "\n")
+
+
+def load(folder: str | Path) -> TrainedModel:
+    """Read a model back; anything unexpected is a RunError."""
+    folder = Path(folder)
+    for name in (CONFIG, MODEL):
+        if not (folder / name).is_file():
+            raise RunError(f"{folder} is not a run folder: it has no {name}.")
+    try:
+        settings = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
+        config = override(TrainingConfig(), settings["training"])
+        n_features, n_clusters = int(settings["n_features"]), int(settings["n_clusters"])
+        scaler = Scaler.from_state(settings["scaler"])
+        tensors = load_file(folder / MODEL)
+        net = build_net(config.net, n_features, n_clusters, torch.Generator().manual_seed(0))
+        net.load_state_dict({k.removeprefix("net."): v for k, v in tensors.items() if k.startswith("net.")})
+        shape = settings["image_shape"]
+        return TrainedModel(
+            net=net.eval(),
+            scaler=scaler,
+            config=config,
+            n_clusters=n_clusters,
+            seed=int(settings["seed"]),
+            chains=tensors["sampler.chains"],
+            box=Box(tensors["sampler.low"], tensors["sampler.high"]),
+            image_shape=tuple(shape) if shape else None,
+            results=_read_results(folder),
+            history=_read_history(folder),
+        )
+    except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError, yaml.YAMLError) as error:
+        raise RunError(f"The run folder {folder} cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _read_results(folder: Path) -> dict[str, Any]:
+    path = folder / RESULTS
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _read_history(folder: Path) -> list[dict[str, Any]]:
+    path = folder / METRICS
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+
+
+def finite(value: Any) -> Any:
+    """JSON has no NaN: what was not measured is null."""
+    if isinstance(value, dict):
+        return {k: finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)

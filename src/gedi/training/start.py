@@ -1,0 +1,52 @@
+"""Where the clusters of step 2 start: a cut of the graph that DAM walks draw over the data."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.cluster import k_means
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
+
+
+class Start(NamedTuple):
+    """Labels to start from, and the share of walks that leave their own cluster (lower is better)."""
+
+    labels: np.ndarray
+    crossing: float
+
+
+def cut_graph(points: np.ndarray, ends: list[np.ndarray], n_clusters: int, *, nodes: int, seed: int) -> Start:
+    """Group the points so that few walks cross between groups: a normalised cut (spectral clustering).
+
+    ``ends[k][i]`` is where the k-th walk from point i ended. The graph's nodes are micro-clusters of the points, and
+    every walk is an edge from its point's node to the node nearest to its end. The similarity is the model's own, not
+    a kernel chosen in advance.
+    """
+    # A node of fewer than five points says little about where its walks go.
+    place, centres = kmeans(points, max(n_clusters, min(nodes, len(points) // 5)), seed)
+    edges = np.zeros((len(centres), len(centres)))
+    for end in ends:
+        np.add.at(edges, (place, pairwise_distances_argmin(end, centres)), 1.0)
+    edges = edges + edges.T
+    groups = _spectral(edges, n_clusters, seed)
+    crossing = float(edges[groups[:, None] != groups[None, :]].sum() / edges.sum())
+    return Start(groups[place], crossing)
+
+
+def _spectral(edges: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
+    """Clusters of the nodes, from the leading eigenvectors of the normalised graph."""
+    root = np.sqrt(np.maximum(edges.sum(1), 1e-12))
+    vectors = np.linalg.eigh(edges / np.outer(root, root))[1][:, -n_clusters:]
+    vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return kmeans(vectors, n_clusters, seed, n_init=20)[0]
+
+
+def kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and centres of the tightest of ``n_init`` runs; copes with fewer distinct rows than clusters."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = k_means(x, min(k, len(x)), n_init=n_init, random_state=seed)  # type: ignore[arg-type]
+    return np.asarray(found[1]), np.asarray(found[0])
