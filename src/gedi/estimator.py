@@ -1,0 +1,174 @@
+"""GEDI, the scikit-learn face."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gedi.data import check_rows
+from gedi.training import runs
+from gedi.training.config import TrainingConfig, override
+from gedi.training.engine import Progress
+from gedi.training.model import TrainedModel, fit_rows
+from gedi.training.presets import preset, with_method
+
+
+class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
+    """Cluster, embed, score and generate rows with one model trained without labels.
+
+    Parameters
+    ----------
+    n_clusters : int
+        How many clusters to find.
+    preset : str or None
+        Named settings ("toy", "rows", "digits", "smoke", "paper"); None chooses by the data's shape.
+    method : str
+        "gedi", or a baseline trained by the same code: "jem", "swav".
+    n_init : int or None
+        Starts tried on the same energy; the lowest objective is kept. None: the preset's.
+    training : mapping or None
+        Settings to change, nested or by dotted path: ``{"dam.steps": 5}``.
+    random_state : int, RandomState or None
+        An int gives identical results twice.
+    verbose : int
+        1 reports progress on standard error.
+
+    Attributes
+    ----------
+    labels_ : cluster of every training row.
+    n_iter_ : iterations of both steps.
+    objective_ : smoothed label-free objective of the kept start.
+    model_ : the trained model.
+
+    Examples
+    --------
+    >>> from gedi import GEDI
+    >>> from sklearn.datasets import make_blobs
+    >>> x, _ = make_blobs(200, centers=3, random_state=0)
+    >>> GEDI(n_clusters=3, preset="smoke", random_state=0).fit(x).predict(x[:2]).shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        preset: str | None = None,
+        method: str = "gedi",
+        n_init: int | None = None,
+        training: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.preset = preset
+        self.method = method
+        self.n_init = n_init
+        self.training = training
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on rows [n, d]; ``y`` is ignored."""
+        image_shape = _image_shape(X)
+        X = _flat(X) if image_shape else X
+        validate_data(self, X, skip_check_array=True)
+        # One cluster is a density without clusters; scikit-learn's conventions ask that it works.
+        rows = check_rows(X, n_clusters=self.n_clusters, fewest_clusters=1)
+        config = self.settings(rows.shape[1], image_shape)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        report = _report_to_stderr if self.verbose else None
+        self.model_ = fit_rows(
+            rows, n_clusters=self.n_clusters, config=config, seed=seed, image_shape=image_shape, on_progress=report
+        )
+        self._set_learned(rows)
+        return self
+
+    def settings(self, n_features: int, image_shape: tuple[int, ...] | None = None) -> TrainingConfig:
+        """The settings ``fit`` would train with on data of this shape."""
+        config = with_method(preset(self.preset, n_features=n_features, image_shape=image_shape), self.method)
+        changes = dict(self.training or {})
+        return override(config, changes if self.n_init is None else changes | {"n_init": self.n_init})
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Cluster of every row."""
+        return self._model().predict(self._rows(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """p(y|x), [n, n_clusters]."""
+        return self._model().predict_proba(self._rows(X))
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Embedding on the unit sphere, [n, h]."""
+        return self._model().transform(self._rows(X))
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Unnormalised log density, higher is more typical."""
+        return self._model().score_samples(self._rows(X))
+
+    def ood_score(self, X: Any) -> np.ndarray:
+        """-||d log p / dx||, higher is more in-distribution."""
+        return self._model().ood_score(self._rows(X))
+
+    def sample(self, n_samples: int = 1, *, random_state: int = 0) -> np.ndarray:
+        """New rows drawn from the model's density."""
+        return self._model().sample(n_samples, seed=random_state)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a RUN folder; an existing one is not written over."""
+        model = self._model()
+        runs.save(model, runs.claim(folder), {"labels": None})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a RUN folder made by ``save`` or by ``gedi fit``."""
+        model = runs.load(folder)
+        estimator = cls(n_clusters=model.n_clusters, random_state=model.seed)
+        estimator.model_ = model
+        estimator.n_features_in_ = model.n_features  # type: ignore[attr-defined]
+        estimator._set_learned(None)
+        return estimator
+
+    def _set_learned(self, rows: np.ndarray | None) -> None:
+        config = self.model_.config
+        self.n_iter_ = config.step1.iterations + config.step2.iterations * config.n_init
+        self.objective_ = self.model_.results.get("objective")
+        if rows is not None:
+            self.labels_ = self.model_.predict(rows)
+
+    def _model(self) -> TrainedModel:
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    def _rows(self, X: Any) -> np.ndarray:
+        self._model()
+        if _image_shape(X):
+            X = _flat(X)
+        rows = check_rows(X, n_clusters=None, allow_single_row=True)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return rows
+
+
+def _image_shape(x: Any) -> tuple[int, int, int] | None:
+    """(H, W, C) of an array of images [n, H, W] or [n, H, W, C]; None for anything else."""
+    shape = getattr(x, "shape", ())
+    if len(shape) == 3:
+        return int(shape[1]), int(shape[2]), 1
+    return (int(shape[1]), int(shape[2]), int(shape[3])) if len(shape) == 4 else None
+
+
+def _flat(x: Any) -> np.ndarray:
+    return np.asarray(x).reshape(len(x), -1)
+
+
+def _report_to_stderr(progress: Progress) -> None:
+    values = "  ".join(f"{name} {value:.4g}" for name, value in progress.values.items())
+    where = f"{progress.stage} {progress.iteration}/{progress.total}"
+    sys.stderr.write(f"[{progress.seconds:6.1f} s] {where}  {values}\n")
