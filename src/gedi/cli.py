@@ -1,0 +1,354 @@
+"""The command line. Nothing else in the package prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from gedi import __version__
+from gedi.errors import ConfigError, DataError, GediError
+
+if TYPE_CHECKING:
+    from gedi.data import Dataset
+    from gedi.training.config import TrainingConfig
+    from gedi.training.engine import Progress
+
+PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
+METHOD_NAMES = ("gedi", "jem", "swav")
+EXPERIMENT_NAMES = (
+    "table1",
+    "fig-clusters",
+    "fig-steps",
+    "fig-ablation",
+    "fig-classes",
+    "fig-landscapes",
+    "table-digits",
+    "table-robustness",
+)
+out, err = Console(), Console(stderr=True)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one sentence and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"gedi: {message}. See: {self.prog} --help\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``gedi``; returns the exit code."""
+    warnings.showwarning = lambda message, *_, **__: err.print(f"[yellow]warning:[/] {message}", highlight=False)
+    parser = build_parser()
+    args, rest = parser.parse_known_args(argv)
+    try:
+        args.changes = training_flags(rest)
+        return args.run(args) or 0
+    except GediError as error:
+        err.print(f"gedi: {error}", markup=False, highlight=False, soft_wrap=True)
+        return 2
+    except KeyboardInterrupt:
+        err.print("gedi: stopped.")
+        return 130
+
+
+def build_parser() -> Parser:
+    """All commands and their flags."""
+    parser = Parser(prog="gedi", description="One model, trained without labels: clusters, embeds, scores, generates.")
+    parser.add_argument("--version", action="version", version=f"gedi {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+
+    def command(name: str, run: Any, summary: str, example: str) -> Parser:
+        made = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=f"example: {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made.set_defaults(run=run)
+        return made
+
+    demo = command("demo", run_demo, "headline result on moons and circles, with pictures", "gedi demo")
+    demo.add_argument("--out", default="gedi-demo", help="folder for pictures and numbers (default: gedi-demo)")
+    demo.add_argument("--seed", type=int, default=0)
+    demo.add_argument("--preset", choices=PRESET_NAMES, help=argparse.SUPPRESS)
+
+    fit = command("fit", run_fit, "train on DATA", "gedi fit rows.csv --n-clusters 5 --out my-run")
+    fit.add_argument("data", metavar="DATA", help="a data set's name (see: gedi datasets) or a .npy/.npz/.csv/.parquet")
+    fit.add_argument("--n-clusters", type=int, required=True, metavar="C")
+    fit.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
+    fit.add_argument("--preset", choices=PRESET_NAMES, help="named settings (default: by the data's shape)")
+    fit.add_argument("--method", choices=METHOD_NAMES, default="gedi")
+    fit.add_argument("--seed", type=int, default=0)
+    fit.add_argument("--label-column", help="column kept out of the features and used for evaluation only")
+    fit.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")
+    fit.add_argument("--training.x.y", dest="_", metavar="VALUE", help="change any one setting: --training.dam.steps 5")
+
+    predict = command(
+        "predict", run_predict, "cluster, probability, log density, OOD score", "gedi predict run rows.csv --out p.csv"
+    )
+    predict.add_argument("model", metavar="RUN")
+    predict.add_argument("data", metavar="DATA")
+    predict.add_argument("--out", required=True, metavar="FILE", help=".csv, .parquet or .npz")
+    predict.add_argument("--embed", action="store_true", help="add the embedding")
+    predict.add_argument("--label-column")
+
+    sample = command("sample", run_sample, "draw new rows from the model", "gedi sample run -n 64 --out samples.npz")
+    sample.add_argument("model", metavar="RUN")
+    sample.add_argument("-n", type=int, default=64)
+    sample.add_argument("--out", required=True, metavar="FILE", help=".npz or .png")
+    sample.add_argument("--seed", type=int, default=0)
+
+    evaluate = command("eval", run_eval, "metrics as JSON", "gedi eval run moons --ood circles")
+    evaluate.add_argument("model", metavar="RUN")
+    evaluate.add_argument("data", metavar="DATA")
+    evaluate.add_argument("--labels", metavar="COLUMN", help="column that holds the labels")
+    evaluate.add_argument("--ood", metavar="DATA2", help="data that should look foreign: adds AUROC")
+    evaluate.add_argument("--seed", type=int, default=0, help="seed of generated data sets")
+
+    reproduce = command(
+        "reproduce", run_reproduce, "a table or figure, our numbers beside the paper's", "gedi reproduce table1"
+    )
+    reproduce.add_argument("name", metavar="NAME", choices=EXPERIMENT_NAMES, help=", ".join(EXPERIMENT_NAMES))
+    reproduce.add_argument("--scale", choices=("smoke", "laptop", "paper"), default="laptop")
+    reproduce.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: by scale)")
+    reproduce.add_argument("--out", metavar="DIR", help="default: results/SCALE")
+    reproduce.add_argument("--jobs", type=int, default=2, help="processes, one thread each (default: 2)")
+
+    command("datasets", run_datasets, "what is known, where it is looked for, what is present", "gedi datasets")
+    return parser
+
+
+def training_flags(rest: Sequence[str]) -> dict[str, Any]:
+    """``--training.a.b VALUE`` or ``--training.a.b=VALUE`` -> {"a.b": value}; anything else is an error."""
+    changes: dict[str, Any] = {}
+    words = [part for word in rest for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    while words:
+        name = words.pop(0)
+        if not name.startswith("--training."):
+            raise ConfigError(f"Unknown argument {name!r}; see gedi --help.")
+        if not words:
+            raise ConfigError(f"{name} needs a value.")
+        changes[name.removeprefix("--training.")] = yaml.safe_load(words.pop(0))
+    return changes
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def run_fit(args: argparse.Namespace) -> None:
+    from gedi.data import check_rows
+    from gedi.training import runs
+    from gedi.training.model import fit_rows
+
+    data = _load(args.data, seed=args.seed, label_column=args.label_column)
+    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=args.n_clusters)
+    config = _settings(args, rows.shape[1], data.image_shape)
+    folder = runs.claim(args.out)
+    try:
+        err.print(_cost_line(rows, config, args.n_clusters), highlight=False)
+        with progress_bar(config) as report:
+            model = fit_rows(
+                rows,
+                n_clusters=args.n_clusters,
+                config=config,
+                seed=args.seed,
+                image_shape=data.image_shape,
+                on_progress=report,
+            )
+    except BaseException:
+        # Nothing was written yet: an empty folder would only block the next try.
+        folder.rmdir()
+        raise
+    runs.save(model, folder, {"data": data.name, "method": args.method, "scores": _scores(model, rows, data)})
+    out.print(f"trained in {model.results['seconds']:.0f} s; the run is in {folder}", highlight=False)
+    out.print(f"next: gedi predict {folder} {args.data} --out clusters.csv", highlight=False)
+
+
+def run_predict(args: argparse.Namespace) -> None:
+    from gedi.report.tables import prediction_columns, write_table
+
+    model = _model(args.model)
+    data = _load(args.data, label_column=args.label_column)
+    columns = prediction_columns(model, _rows(model, data, args.data), embed=args.embed)
+    write_table(columns, Path(args.out))
+    out.print(f"{len(data.x)} rows -> {args.out}", highlight=False)
+
+
+def run_sample(args: argparse.Namespace) -> None:
+    from gedi.report.tables import write_samples
+
+    model = _model(args.model)
+    write_samples(model, model.sample(args.n, seed=args.seed), Path(args.out))
+    out.print(f"{args.n} samples -> {args.out}", highlight=False)
+
+
+def run_eval(args: argparse.Namespace) -> None:
+    from gedi.evaluation import ood_scores
+
+    model = _model(args.model)
+    data = _load(args.data, split="test", seed=args.seed, label_column=args.labels)
+    rows = _rows(model, data, args.data)
+    scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | _scores(model, rows, data)
+    scores["mean_log_density"] = float(model.score_samples(rows).mean())
+    if args.ood:
+        foreign = _rows(model, _load(args.ood, split="test", seed=args.seed), args.ood)
+        scores["ood"] = {"data": args.ood} | ood_scores(model, rows, foreign)
+    sys.stdout.write(json.dumps(scores, indent=2) + "\n")
+
+
+def run_datasets(args: argparse.Namespace) -> None:
+    from gedi.data import known_datasets
+
+    table = Table("name", "kind", "present", "rows", "looked for in")
+    for info in known_datasets():
+        rows = "" if info.rows is None else f"{info.rows:,}"
+        table.add_row(info.name, info.kind, "yes" if info.present else "no", rows, info.where)
+    out.print(table)
+
+
+def run_reproduce(args: argparse.Namespace) -> None:
+    from gedi.experiments import EXPERIMENTS
+
+    folder = Path(args.out or f"results/{args.scale}")
+    folder.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    outcome = EXPERIMENTS[args.name].run(
+        scale=args.scale,
+        seeds=args.seeds,
+        out=folder,
+        jobs=args.jobs,
+        say=lambda line: err.print(line, highlight=False),
+    )
+    show_outcome(outcome)
+    err.print(f"{time.monotonic() - began:.0f} s", highlight=False)
+
+
+def run_demo(args: argparse.Namespace) -> None:
+    from gedi.experiments import demo
+
+    folder = Path(args.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    outcome = demo.run(folder, seed=args.seed, preset=args.preset, say=lambda line: err.print(line, highlight=False))
+    show_outcome(outcome)
+    out.print("next: gedi fit YOUR.csv --n-clusters C --out my-run", highlight=False)
+
+
+# -- shared -----------------------------------------------------------------------------------------------------------
+
+
+def show_outcome(outcome: Any) -> None:
+    """An experiment's table, notes and files."""
+    table = Table(*outcome.columns, title=outcome.title)
+    for row in outcome.rows:
+        table.add_row(*row)
+    out.print(table)
+    for note in outcome.notes:
+        out.print(f"- {note}", highlight=False, markup=False)
+    for path in outcome.files:
+        out.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def progress_bar(config: TrainingConfig):
+    """A rich progress bar; yields the callback that feeds it."""
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[values]}"),
+    ]
+    shown = {"generative": "energy gap", "clustering_augment": "L_DI(T)", "clustering_dam": "L_DI(p)"}
+    shown |= {"negative_free": "L_NF", "objective": "objective"}
+    with Bar(*columns, console=err) as bar:
+        tasks: dict[tuple[str, int], Any] = {}
+
+        def report(progress: Progress) -> None:
+            key = (progress.stage, progress.attempt)
+            name = progress.stage if config.n_init == 1 else f"{progress.stage} #{progress.attempt + 1}"
+            if key not in tasks:
+                tasks[key] = bar.add_task(name, total=progress.total, values="")
+            values = "  ".join(
+                f"{label} {progress.values[k]:.3g}" for k, label in shown.items() if k in progress.values
+            )
+            bar.update(tasks[key], completed=progress.iteration, values=values)
+
+        yield report
+
+
+def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int, ...] | None) -> TrainingConfig:
+    from gedi.training.config import override
+    from gedi.training.presets import preset, with_method
+
+    config = with_method(preset(args.preset, n_features=n_features, image_shape=image_shape), args.method)
+    return override(override(config, _config_file(args.config)), args.changes)
+
+
+def _config_file(path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"The config {path} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"The config {path} must be a mapping of settings.")
+    changes = content.get("training", content)
+    if not isinstance(changes, dict):
+        raise ConfigError(f"'training' in {path} must be a mapping of settings.")
+    return changes
+
+
+def _cost_line(rows: Any, config: TrainingConfig, n_clusters: int) -> str:
+    from gedi.training.cost import estimate_seconds
+
+    stages = [config.step1.iterations, config.embedding.iterations, config.step2.iterations]
+    seconds = estimate_seconds(rows, config, n_clusters)
+    parts = " + ".join(str(n) for n in stages if n)
+    return f"{len(rows):,} rows x {rows.shape[1]}, {parts} iterations, about {seconds:.0f} s"
+
+
+def _load(name: str, **options: Any) -> Dataset:
+    from gedi.data import load
+
+    return load(name, **options)
+
+
+def _model(folder: str) -> Any:
+    from gedi.training import runs
+
+    return runs.load(folder)
+
+
+def _rows(model: Any, data: Dataset, name: str) -> Any:
+    from gedi.data import check_rows
+
+    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=None, allow_single_row=True)
+    if rows.shape[1] != model.n_features:
+        raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {model.n_features}.")
+    return rows
+
+
+def _scores(model: Any, rows: Any, data: Dataset) -> dict[str, float]:
+    from gedi.evaluation import clustering_scores
+
+    return {} if data.y is None else clustering_scores(data.y, model.predict(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
