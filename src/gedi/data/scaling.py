@@ -7,7 +7,7 @@ import numpy as np
 
 from gedi.errors import ConfigError, DataError
 
-Mode = Literal["global", "feature"]
+Mode = Literal["global", "feature", "none"]
 
 
 @dataclass(eq=False)
@@ -15,7 +15,7 @@ class Scaler:
     """Subtracts the mean of each feature and divides by a standard deviation.
 
     mode="global" divides by one number for all features, which keeps the geometry (circles stay circles);
-    mode="feature" divides each feature by its own, for columns in unrelated units.
+    mode="feature" divides each feature by its own, for columns in unrelated units; mode="none" leaves all as it is.
     All arithmetic is in float64, so that an offset far larger than the spread costs no precision.
     """
 
@@ -26,11 +26,14 @@ class Scaler:
     def fit(self, x: np.ndarray, mode: Mode | None = None) -> Self:
         """Learn centre and scale from rows [n, d]; a spread of zero is left as it is (scale 1)."""
         self.mode = self.mode if mode is None else mode
-        if self.mode not in ("global", "feature"):
-            raise ConfigError(f"The scaling mode is 'global' or 'feature', got {self.mode!r}.")
+        if self.mode not in ("global", "feature", "none"):
+            raise ConfigError(f"The scaling mode is 'global', 'feature' or 'none', got {self.mode!r}.")
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 2 or len(x) == 0:
             raise DataError(f"Scaling needs rows of shape [n, d], got {x.shape}.")
+        if self.mode == "none":
+            self.centre, self.scale = np.zeros(x.shape[1]), np.array(1.0)
+            return self
         axis = 0 if self.mode == "feature" else None
         self.centre = x.mean(axis=0)
         std = np.sqrt(np.mean((x - self.centre) ** 2, axis=axis))

@@ -12,8 +12,15 @@ from gedi.nets.heads import Projector, Prototypes
 class GediNet(nn.Module):
     """One encoder under four heads: energy u, projector with prototypes U, and the projector of L_NF.
 
+    ``support`` bounds the box the sampler lives in. Inside, log p is the paper's u^T enc(x). Outside nothing was
+    learned, and an encoder of waves repeats itself there: log p falls off as a Gaussian of width ``wall`` instead, so
+    that foreign points are improbable. Without a support (the paper) log p is u^T enc(x) everywhere.
+
     The energy's encoder is the clusters' own unless two encoders are asked for (the ablation 'no NF, 2 enc.').
     """
+
+    low: torch.Tensor | None
+    high: torch.Tensor | None
 
     def __init__(
         self,
@@ -24,10 +31,15 @@ class GediNet(nn.Module):
         projector_hidden: int,
         n_clusters: int,
         energy_encoder: nn.Module | None = None,
+        support: tuple[torch.Tensor, torch.Tensor] | None = None,
+        wall: float = 0.1,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.own_energy_encoder = energy_encoder
+        self.wall = wall
+        self.register_buffer("low", None if support is None else support[0].clone())
+        self.register_buffer("high", None if support is None else support[1].clone())
         self.energy_head = nn.Linear(representation, 1, bias=False)
         self.projector = Projector(representation, projector_hidden, embedding, normalise=True)
         self.nf_projector = Projector(representation, projector_hidden, embedding, normalise=False)
@@ -39,14 +51,23 @@ class GediNet(nn.Module):
         return self.encoder if self.own_energy_encoder is None else self.own_energy_encoder
 
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
-        """Unnormalised log p_Psi(x) = u^T enc(x), one value a sample (Sec. 3.1)."""
-        return self.energy_head(self.energy_encoder(x)).squeeze(1)
+        """Unnormalised log p_Psi(x) = u^T enc(x), one value a sample (Sec. 3.1), with walls around the support."""
+        value = self.energy_head(self.energy_encoder(x)).squeeze(1)
+        if self.low is None:
+            return value
+        return value - self._outside(x).flatten(1).square().sum(1) / (2 * self.wall**2)
+
+    def _outside(self, x: torch.Tensor) -> torch.Tensor:
+        """How far x lies outside the support, coordinate by coordinate."""
+        assert self.low is not None and self.high is not None
+        return x - torch.minimum(torch.maximum(x, self.low), self.high)
 
     def score(self, x: torch.Tensor) -> torch.Tensor:
         """d log p_Psi / dx, in closed form where the encoder has one."""
         encoder = self.energy_encoder
         if isinstance(encoder, MLPEncoder):
-            return encoder.input_gradient(x, self.energy_head.weight[0])
+            gradient = encoder.input_gradient(x, self.energy_head.weight[0])
+            return gradient if self.low is None else gradient - self._outside(x) / self.wall**2
         with torch.enable_grad():
             x = x.detach().requires_grad_(True)
             return torch.autograd.grad(self.log_density(x).sum(), x)[0]

@@ -10,6 +10,7 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from gedi.nets import GediNet, MLPEncoder
+from gedi.sampling import Box
 from gedi.training.config import NetConfig, TrainingConfig
 
 
@@ -41,7 +42,9 @@ def fill_from_data(config: TrainingConfig, x: np.ndarray) -> TrainingConfig:
     return config
 
 
-def build_net(config: NetConfig, n_features: int, n_clusters: int, generator: torch.Generator) -> GediNet:
+def build_net(
+    config: NetConfig, n_features: int, n_clusters: int, generator: torch.Generator, box: Box | None = None
+) -> GediNet:
     """A fresh GediNet whose weights depend on ``generator`` alone."""
     # torch's initialisers know only the global generator: seed it from ours, and give it back as it was.
     with torch.random.fork_rng(devices=[]):
@@ -54,6 +57,7 @@ def build_net(config: NetConfig, n_features: int, n_clusters: int, generator: to
             projector_hidden=config.projector_hidden,
             n_clusters=n_clusters,
             energy_encoder=_mlp(config, n_features) if config.two_encoders else None,
+            support=box if config.walls else None,
         )
 
 

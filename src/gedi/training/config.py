@@ -24,6 +24,7 @@ class NetConfig:
     activation: Literal["silu", "leaky_relu"] = "silu"  # smooth: DAM needs smooth tangents (paper: leaky_relu)
     first: Literal["waves", "linear"] = "waves"  # first layer: sines of random frequencies, or as the others (paper)
     frequency: float | None = None  # typical frequency of the waves; None: 0.3 / the data's neighbour distance
+    walls: bool = True  # log p falls off outside the sampler's box, where nothing was learned (paper: no)
     two_encoders: bool = False  # ablation 'no NF, 2 enc.': the energy gets an encoder of its own
 
 
@@ -146,8 +147,11 @@ class TrainingConfig:
         default_factory=lambda: StageConfig(iterations=0)
     )  # step 2 before its clusters: L_NF, CE
     step2: StageConfig = field(default_factory=lambda: StageConfig(iterations=800, average=0.98))
+    keep_best: bool = True  # step 2 hands on the state with the lowest smoothed objective (paper: the last one)
     n_init: int = 1  # runs of start and step 2 on the same energy; the lowest objective is kept
-    scaling: Literal["feature", "global"] = "feature"  # one unit a column, or one unit for all (pixels)
+    scaling: Literal["feature", "global", "none"] = (
+        "feature"  # one unit a column, one for all (pixels), or as is (paper)
+    )
 
 
 def check(config: TrainingConfig) -> TrainingConfig:
@@ -210,7 +214,7 @@ def override(config: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConf
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument("--training", type=TrainingConfig)
     try:
-        parsed = parser.instantiate_classes(parser.parse_object({"training": values}))
+        parsed = parser.instantiate(parser.parse_object({"training": values}))
         return check(parsed["training"])
     except ArgumentError as error:
         raise ConfigError(_first_sentence(str(error))) from error

@@ -67,9 +67,9 @@ class Engine:
         self.walk_crossing = math.nan  # share of the start's walks that change cluster
         self.seconds = {"sgld": 0.0, "dam": 0.0, "step": 0.0}
         generator = torch.Generator().manual_seed(seed)
-        net = build_net(config.net, x.shape[1], n_clusters, generator)
-        self.fabric.to_device(net)
         box = Box.around(self.x, config.sampler.box_margin)
+        net = build_net(config.net, x.shape[1], n_clusters, generator, box)
+        self.fabric.to_device(net)
         self.state = TrainState(
             net=net,
             average=averaged_copy(net),
@@ -215,7 +215,8 @@ class Engine:
         line: dict[str, float | str] = {"stage": name, "attempt": state.attempt, "iteration": state.iteration}
         self.history.append(line | self._values)
         faded = state.iteration >= self.config.start.fade * config.iterations
-        if name == "step2" and faded and self._objective < state.best.objective:
+        is_better = self._objective < state.best.objective or not self.config.keep_best
+        if name == "step2" and faded and is_better:
             state.best = Best(self._objective, state.weights(), state.iteration)
         if self.on_progress is not None:
             seconds = time.monotonic() - self._began

@@ -21,7 +21,7 @@ from gedi.sampling import Box, sgld
 from gedi.training.build import fill_from_data
 from gedi.training.config import TrainingConfig, check
 from gedi.training.engine import Engine, Progress
-from gedi.training.recipe import train
+from gedi.training.recipe import settled, train
 
 CHUNK = 4096  # rows a forward pass at prediction time
 
@@ -105,6 +105,12 @@ class TrainedModel:
         return torch.cat(parts).numpy()
 
 
+@torch.no_grad()
+def arrived_chains(net: GediNet, x: torch.Tensor, chains: torch.Tensor, burn_in: float | None) -> torch.Tensor:
+    """The persistent chains that stand for p_Psi; those restarted last are still on their way."""
+    return chains[settled(net.eval().log_density(x), net.log_density(chains), burn_in)]
+
+
 def fit_rows(
     x: np.ndarray,
     *,
@@ -139,7 +145,7 @@ def fit_rows(
         config=config,
         n_clusters=n_clusters,
         seed=seed,
-        chains=state.buffer.chains,
+        chains=arrived_chains(state.net, rows, state.buffer.chains, config.sampler.burn_in),
         box=state.buffer.box,
         image_shape=image_shape,
         results=results,

@@ -74,7 +74,9 @@ def smoke() -> TrainingConfig:
 def paper() -> TrainingConfig:
     """The paper's settings for synthetic data, as literally as they run (Sec. 5.1 and Appendix G)."""
     return TrainingConfig(
-        net=NetConfig(representation=2, embedding=2, projector_hidden=4, activation="leaky_relu", first="linear"),
+        net=NetConfig(
+            representation=2, embedding=2, projector_hidden=4, activation="leaky_relu", first="linear", walls=False
+        ),
         sampler=SamplerConfig(
             steps=1,
             noise=0.01,
@@ -92,8 +94,10 @@ def paper() -> TrainingConfig:
         clustering=ClusteringConfig(firmness=1.0, marginals="uniform"),
         weights=WeightsConfig(energy_size=0.0, clustering_augment=1000.0, clustering_dam=500.0, anchor=0.0),
         start=StartConfig(kind="none"),
-        step1=StageConfig(iterations=7000, learning_rate=1e-3, betas=(0.0, 0.9), warmup=0, decay_from=1.0, average=0.0),
-        step2=StageConfig(iterations=7000, learning_rate=1e-3, betas=(0.0, 0.9), warmup=0, decay_from=1.0, average=0.0),
+        scaling="none",
+        keep_best=False,
+        step1=StageConfig(iterations=7000, learning_rate=1e-3, warmup=0, decay_from=1.0, average=0.0),
+        step2=StageConfig(iterations=7000, learning_rate=1e-3, warmup=0, decay_from=1.0, average=0.0),
     )
 
 
@@ -118,17 +122,16 @@ def preset(name: str | None, *, n_features: int, image_shape: tuple[int, ...] | 
 
 def jem(config: TrainingConfig) -> None:
     """JEM: the generative term alone. It has no cluster head, so every row is of one cluster."""
-    config.step2.iterations = 0
+    config.embedding.iterations = config.step2.iterations = 0
 
 
 def swav(config: TrainingConfig) -> None:
-    """SwAV: L_DI(Theta; T) alone, equal cluster sizes asked of every batch, random start."""
-    config.step1.iterations = 0
+    """SwAV: L_DI(Theta; T) alone, equal cluster sizes asked of every batch, random start, all iterations."""
+    config.step2.iterations += config.step1.iterations + config.embedding.iterations
+    config.step1.iterations = config.embedding.iterations = 0
     config.start.kind = "none"
     config.clustering.firmness, config.clustering.marginals = 1.0, "uniform"
-    config.weights = WeightsConfig(
-        generative=0, negative_free=0, clustering_augment=config.weights.clustering_augment, clustering_dam=0, anchor=0
-    )
+    config.weights = replace(config.weights, generative=0.0, negative_free=0.0, clustering_dam=0.0, anchor=0.0)
 
 
 METHODS: dict[str, Callable[[TrainingConfig], None]] = {"gedi": lambda config: None, "jem": jem, "swav": swav}
@@ -137,6 +140,7 @@ METHODS: dict[str, Callable[[TrainingConfig], None]] = {"gedi": lambda config: N
 def no_nf(config: TrainingConfig) -> None:
     """Without L_NF."""
     config.weights.negative_free = 0.0
+    config.embedding.iterations = 0
 
 
 def no_nf_no_step1(config: TrainingConfig) -> None:

@@ -35,7 +35,8 @@ def provenance() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: version(name) for name in libraries},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads",
-        "command": " ".join(Path(a).name if i == 0 else a for i, a in enumerate(sys.argv)),
+        # Names only: where somebody keeps their files is nobody else's business.
+        "command": " ".join(Path(word).name or word for word in sys.argv),
     }
 
 
@@ -87,7 +88,8 @@ def load(folder: str | Path) -> TrainedModel:
         n_features, n_clusters = int(settings["n_features"]), int(settings["n_clusters"])
         scaler = Scaler.from_state(settings["scaler"])
         tensors = load_file(folder / MODEL)
-        net = build_net(config.net, n_features, n_clusters, torch.Generator().manual_seed(0))
+        box = Box(tensors["sampler.low"], tensors["sampler.high"])
+        net = build_net(config.net, n_features, n_clusters, torch.Generator().manual_seed(0), box)
         net.load_state_dict({k.removeprefix("net."): v for k, v in tensors.items() if k.startswith("net.")})
         shape = settings["image_shape"]
         return TrainedModel(
@@ -97,7 +99,7 @@ def load(folder: str | Path) -> TrainedModel:
             n_clusters=n_clusters,
             seed=int(settings["seed"]),
             chains=tensors["sampler.chains"],
-            box=Box(tensors["sampler.low"], tensors["sampler.high"]),
+            box=box,
             image_shape=tuple(shape) if shape else None,
             results=_read_results(folder),
             history=_read_history(folder),

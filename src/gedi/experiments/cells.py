@@ -1,0 +1,321 @@
+"""One cell = one fit and its numbers. Cells are kept in a file, so that runs resume and experiments share them."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import multiprocessing
+import os
+import shutil
+import signal
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.cluster import AgglomerativeClustering, KMeans, SpectralClustering
+from sklearn.neighbors import KNeighborsClassifier
+
+from gedi import GEDI, __version__
+from gedi.data import load, toys
+from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS
+from gedi.errors import ConfigError, GediError
+from gedi.evaluation import clustering_scores
+from gedi.experiments.outcome import Say
+from gedi.training import runs
+from gedi.training.config import TrainingConfig, to_dict
+from gedi.training.engine import DivergedError
+from gedi.training.presets import ABLATIONS, preset, with_method
+
+CELLS, MODELS = "cells.jsonl", "models"
+Measured = dict[str, Any]
+
+BASELINES: dict[str, dict[str, Any]] = {
+    "kmeans": {"n_init": 10},
+    "spectral": {"affinity": "nearest_neighbors", "n_neighbors": 10, "assign_labels": "kmeans"},
+    "ward": {"linkage": "ward"},
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is fitted on what. ``None`` means: as the preset or the data set has it."""
+
+    dataset: str
+    n_clusters: int
+    seed: int = 0  # of the data and of the fit
+    method: str = "gedi"  # gedi, jem, swav, kmeans, spectral, ward
+    preset: str | None = None
+    variant: str = "full"  # a name of `gedi.training.presets.ABLATIONS`
+    dam_steps: int | None = None  # T
+    iterations: int | None = None  # cap on each step's iterations
+    rows: int | None = None  # training points, and test points
+    noise: float | None = None  # toys: standard deviation of the noise
+    rotate: float = 0.0  # toys: degrees
+    weights: tuple[float, float] | None = None  # moons: shares of the two
+
+    @property
+    def key(self) -> str:
+        """Equal for cells that would give equal numbers, and fit for a file name.
+
+        It covers the settings the cell stands for, not their names: a changed preset makes a new cell, and numbers of
+        the old one are not taken for it.
+        """
+        data = [self.dataset, self.n_clusters, self.seed, self.method]
+        data += [self.rows, self.noise, self.rotate, list(self.weights) if self.weights else None]
+        text = json.dumps([__version__, data, self.settings()], sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return f"{self.dataset}-{self.method}-c{self.n_clusters}-s{self.seed}-{digest}"
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of the fit, as plain values."""
+        if self.method in BASELINES:
+            return dict(BASELINES[self.method])
+        return to_dict(self.config())
+
+    def config(self) -> TrainingConfig:
+        """The training settings of a GEDI, JEM or SwAV cell, before lengths are filled in from the data."""
+        if self.variant not in ABLATIONS:
+            raise ConfigError(f"There is no variant {self.variant!r}; there are: {', '.join(ABLATIONS)}.")
+        image_shape = _image_shape(self.dataset)
+        n_features = math.prod(image_shape) if image_shape else 2
+        config = with_method(preset(self.preset, n_features=n_features, image_shape=image_shape), self.method)
+        ABLATIONS[self.variant](config)
+        if self.dam_steps is not None:
+            config.dam.steps = self.dam_steps
+        if self.iterations is not None:
+            for stage in (config.step1, config.embedding, config.step2):
+                stage.iterations = min(stage.iterations, self.iterations)
+        return config
+
+    def __str__(self) -> str:
+        parts = [self.dataset, self.method, self.variant if self.variant != "full" else "", self.preset or ""]
+        parts += [f"T={self.dam_steps}" if self.dam_steps is not None else "", f"c={self.n_clusters}"]
+        parts += [f"noise {self.noise:g}" if self.noise is not None else "", f"{self.rotate:g}°" if self.rotate else ""]
+        parts += ["/".join(f"{w:g}" for w in self.weights) if self.weights else "", f"seed {self.seed}"]
+        return " ".join(p for p in parts if p)
+
+
+class CellData(NamedTuple):
+    """Training rows, which come without labels, and a labelled test split that only the scores see."""
+
+    x_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+
+
+def cell_data(cell: Cell) -> CellData:
+    """Toys: 2,000 points to train, 1,000 fresh ones to test. Else: the data's own splits (digits: the whole, twice)."""
+    if cell.dataset in TOYS:
+        options = {k: v for k, v in (("noise", cell.noise), ("weights", cell.weights)) if v is not None}
+        make = functools.partial(TOYS[cell.dataset], **options)
+        x_train, _ = make(cell.rows or TOY_ROWS["train"], seed=cell.seed)
+        x_test, y_test = make(cell.rows or TOY_ROWS["test"], seed=cell.seed + TEST_SEED_OFFSET)
+        if cell.rotate:
+            x_train, x_test = toys.rotate(x_train, cell.rotate), toys.rotate(x_test, cell.rotate)
+        return CellData(x_train, x_test, y_test)
+    train, test = (load(cell.dataset, split=split, n=cell.rows, seed=cell.seed) for split in ("train", "test"))
+    if test.y is None:
+        raise ConfigError(f"The data set {cell.dataset!r} has no labels to compare with.")
+    return CellData(_images(train.x, train.image_shape), _images(test.x, test.image_shape), test.y)
+
+
+def measure(cell: Cell, models: Path | None = None) -> Measured:
+    """Fit one cell and measure it on its test split; with ``models``, the trained model is kept there too."""
+    data = cell_data(cell)
+    began = time.monotonic()
+    diverged: dict[str, Any] = {}
+    try:
+        fit = _fit_baseline if cell.method in BASELINES else _fit_gedi
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*columns are constant")  # the dark frame of the digits
+            labels, numbers = fit(cell, data, models)
+    except DivergedError as error:
+        # A model that fell over tells no row from another: one cluster, NMI 0.
+        labels, diverged = np.zeros(len(data.x_test), dtype=int), {"diverged": str(error)}
+        numbers = {"objective": None, "walk_crossing": None, "gradient_evaluations": None, "config": cell.settings()}
+    seconds = time.monotonic() - began
+    measured = {"key": cell.key, "cell": asdict(cell), **clustering_scores(data.y_test, labels), **diverged}
+    measured |= {"seconds": round(seconds, 2), **numbers, "labels": labels.tolist(), "provenance": runs.provenance()}
+    return json.loads(json.dumps(runs.finite(measured)))
+
+
+def run_cells(
+    cells: Iterable[Cell],
+    out: Path,
+    jobs: int,
+    say: Say,
+    *,
+    keep_models: bool = False,
+    measure: Callable[[Cell, Path | None], Measured] = measure,
+) -> dict[Cell, Measured]:
+    """Numbers of all cells; those not yet in ``out/cells.jsonl`` are run in ``jobs`` processes of one thread each.
+
+    Every finished cell is written at once. An interrupted run goes on where it stopped.
+    """
+    wanted = {cell: cell.key for cell in cells}
+    models = out / MODELS if keep_models else None
+    found = {
+        key: measured
+        for key, measured in read_cells(out / CELLS).items()
+        if models is None or not has_model(measured) or (models / key).is_dir()
+    }
+    missing = {key: cell for cell, key in wanted.items() if key not in found}
+    kept = len(set(wanted.values())) - len(missing)
+    if kept:
+        say(f"{kept} of {kept + len(missing)} fits are already in {out / CELLS}")
+    began = time.monotonic()
+    out.mkdir(parents=True, exist_ok=True)
+    with closing(_measured(list(missing.values()), models, jobs, measure)) as finished:
+        for done, measured in enumerate(finished, start=1):
+            _append(out / CELLS, measured)
+            found[measured["key"]] = measured
+            left = (time.monotonic() - began) / done * (len(missing) - done)
+            result = "diverged" if "diverged" in measured else f"NMI {measured['nmi']:.3f}"
+            time_left = f", about {_duration(left)} left" if done < len(missing) else ""
+            cell = missing[measured["key"]]
+            say(f"{done}/{len(missing)}  {cell}: {result}, {_duration(measured['seconds'])}{time_left}")
+    return {cell: found[key] for cell, key in wanted.items()}
+
+
+def read_cells(path: Path) -> dict[str, Measured]:
+    """Finished cells by key. A line cut short by a kill is passed over, and so is its cell."""
+    found: dict[str, Measured] = {}
+    if not path.is_file():
+        return found
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            measured = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(measured, dict) and {"key", "cell", "nmi"} <= measured.keys():
+            found[measured["key"]] = measured
+    return found
+
+
+def has_model(measured: Measured) -> bool:
+    """Whether the cell's fit ends in a model that can be kept."""
+    return "diverged" not in measured and measured["cell"]["method"] not in BASELINES
+
+
+# ---- running ----
+
+
+def _measured(
+    cells: list[Cell], models: Path | None, jobs: int, measure: Callable[[Cell, Path | None], Measured]
+) -> Generator[Measured]:
+    """Yield the numbers of each cell as it finishes."""
+    if jobs == 1 or len(cells) <= 1:
+        # No process of its own, but the same single thread: sums, and so numbers, depend on how they are split.
+        with _one_thread():
+            for cell in cells:
+                yield measure(cell, models)
+        return
+    others = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(min(jobs, len(cells)), mp_context=context, initializer=_start_worker)
+    try:
+        for future in as_completed([executor.submit(measure, cell, models) for cell in cells]):
+            yield future.result()
+    except BaseException as error:
+        # Interrupted, or a cell failed: nobody waits for the cells under way.
+        executor.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+        if isinstance(error, BrokenProcessPool):
+            raise GediError(
+                "A worker process was killed, perhaps for lack of memory: finished fits are kept, "
+                "run again with fewer jobs."
+            ) from error
+        raise
+    executor.shutdown()
+
+
+def _start_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends its workers
+    torch.set_num_threads(1)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _append(path: Path, measured: Measured) -> None:
+    cut_short = path.is_file() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n" * cut_short + json.dumps(measured, separators=(",", ":")) + "\n")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+# ---- fitting ----
+
+
+def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> tuple[np.ndarray, dict[str, Any]]:
+    estimator = GEDI(
+        cell.n_clusters, preset=cell.preset, method=cell.method, training=cell.settings(), random_state=cell.seed
+    ).fit(data.x_train)
+    model = estimator.model_
+    if models is not None:
+        _keep(estimator, models / cell.key)
+    names = ("objective", "walk_crossing", "gradient_evaluations")
+    numbers = {name: model.results.get(name) for name in names} | {"config": to_dict(model.config)}
+    return estimator.predict(data.x_test), numbers
+
+
+def _keep(estimator: GEDI, folder: Path) -> None:
+    """Save whole or not at all."""
+    temporary = folder.with_name(f".{folder.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    estimator.save(temporary)
+    os.replace(temporary, folder)
+
+
+def _fit_baseline(cell: Cell, data: CellData, models: Path | None) -> tuple[np.ndarray, dict[str, Any]]:
+    x, x_test = (rows.reshape(len(rows), -1) for rows in (data.x_train, data.x_test))
+    settings = BASELINES[cell.method]
+    with warnings.catch_warnings():
+        # Rings far apart are unconnected graphs, which spectral clustering says and copes with.
+        warnings.filterwarnings("ignore", message="Graph is not fully connected")
+        if cell.method == "kmeans":
+            labels = KMeans(cell.n_clusters, random_state=cell.seed, **settings).fit(x).predict(x_test)
+        elif cell.method == "spectral":
+            fitted = SpectralClustering(cell.n_clusters, random_state=cell.seed, **settings).fit(x)
+            labels = _nearest(x, np.asarray(fitted.labels_), x_test)
+        else:
+            labels = _nearest(x, AgglomerativeClustering(cell.n_clusters, **settings).fit(x).labels_, x_test)
+    numbers = {"objective": None, "walk_crossing": None, "gradient_evaluations": 0, "config": cell.settings()}
+    return np.asarray(labels), numbers
+
+
+def _nearest(x: np.ndarray, labels: np.ndarray, x_test: np.ndarray) -> np.ndarray:
+    """Labels of new points for methods that cannot predict: that of the nearest training point."""
+    return KNeighborsClassifier(n_neighbors=1).fit(x, labels).predict(x_test)
+
+
+@functools.cache
+def _image_shape(dataset: str) -> tuple[int, ...] | None:
+    return None if dataset in TOYS else load(dataset).image_shape
+
+
+def _images(x: np.ndarray, image_shape: tuple[int, ...] | None) -> np.ndarray:
+    """Images stored as rows back in their shape, by which the estimator knows them."""
+    return x.reshape(len(x), *image_shape) if image_shape else x

@@ -1,0 +1,69 @@
+"""How pictures look: colours that colour-blind readers tell apart, few lines, axes with names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, blue and orange first; yellow, faint on white, last.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#555555", "#F0E442")
+MARKERS = "osD^vPX*"
+
+
+def figure(rows: int, columns: int, *, width: float = 4.2, height: float = 3.6) -> tuple[Figure, np.ndarray]:
+    """A figure of panels, without pyplot's global state; axes are always a 2-D array."""
+    made = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    return made, made.subplots(rows, columns, squeeze=False)
+
+
+def save(made: Figure, path: Path) -> Path:
+    """Write a PNG."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made.savefig(path, dpi=120, format="png", metadata={"Software": None})
+    return path
+
+
+def colour(i: int) -> str:
+    return PALETTE[i % len(PALETTE)]
+
+
+def in_order_of_appearance(labels: np.ndarray) -> np.ndarray:
+    """Clusters renumbered by where they first occur: equal partitions get equal colours, whatever their numbers."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=int)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
+
+
+def scatter_clusters(axes: Axes, x: np.ndarray, labels: np.ndarray, *, size: float = 5) -> None:
+    """Points in the plane, coloured by cluster."""
+    for i, cluster in enumerate(np.unique(labels)):
+        points = x[labels == cluster]
+        axes.scatter(points[:, 0], points[:, 1], s=size, color=colour(i), linewidths=0)
+    plane(axes)
+
+
+def plane(axes: Axes) -> None:
+    """Equal units and no ticks: the shape is what is to be seen."""
+    axes.set_aspect("equal")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_color("#bbbbbb")
+
+
+def window(x: np.ndarray, *, margin: float = 0.1) -> list[tuple[float, float]]:
+    """A square around all points: (low, high) of either axis."""
+    low, high = x.min(0), x.max(0)
+    half = (1 + margin) / 2 * max(float((high - low).max()), 1e-9)
+    return [(float(m - half), float(m + half)) for m in (low + high) / 2]
+
+
+def quiet(axes: Axes) -> None:
+    """A plot's axes: light grid, no box."""
+    axes.grid(alpha=0.25)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

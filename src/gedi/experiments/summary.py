@@ -1,0 +1,115 @@
+"""From cells to what is shown: means over seeds, their text, and the JSON file of an experiment."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gedi.experiments.cells import Cell, Measured
+from gedi.experiments.outcome import Budget, Outcome
+from gedi.training import runs
+
+SCORES = ("nmi", "accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds")
+NOTE_JEM = "JEM has no cluster head (the paper gives it one output neuron): it predicts one cluster, NMI 0."
+NOTE_NEAREST = (
+    "Spectral clustering and Ward cannot label new points: a test point gets the label of its nearest training point."
+)
+
+
+def summary(found: Sequence[Measured]) -> dict[str, Any]:
+    """Mean, standard deviation, lowest and highest of every score over the cells of a group."""
+    scores: dict[str, Any] = {"n": len(found), "diverged": sum("diverged" in m for m in found)}
+    for name in SCORES:
+        values = [m[name] for m in found if m.get(name) is not None]
+        if values:
+            scores[name] = {
+                "mean": statistics.fmean(values),
+                "std": statistics.stdev(values) if len(values) > 1 else 0.0,
+                "min": min(values),
+                "max": max(values),
+            }
+    return scores
+
+
+def mean_std(group: dict[str, Any], score: str = "nmi") -> str:
+    """'0.98 ± 0.02', and how many fits diverged if any did."""
+    s = group[score]
+    diverged = f" ({group['diverged']} of {group['n']} diverged)" if group["diverged"] else ""
+    return f"{s['mean']:.2f} ± {s['std']:.2f}{diverged}"
+
+
+def lowest(group: dict[str, Any], score: str = "nmi") -> str:
+    """The lowest of the seeds."""
+    return f"{group[score]['min']:.2f}"
+
+
+def spread_note(budget: Budget, seeds: str | None = None) -> str:
+    """What the numbers are means of."""
+    n = len(budget.seeds)
+    seeds = seeds or (f"{n} seeds" if n > 1 else "one seed")
+    note = f"Mean ± standard deviation (n - 1) over {seeds}; data and fit both change with the seed."
+    return note + (
+        " Scale 'smoke' only shows that all runs: its numbers mean nothing." if budget.scale == "smoke" else ""
+    )
+
+
+def divergence_notes(found: dict[Cell, Measured]) -> list[str]:
+    """One note for all fits that diverged, with the first message."""
+    diverged = {cell: m["diverged"] for cell, m in found.items() if "diverged" in m}
+    if not diverged:
+        return []
+    cell, message = next(iter(diverged.items()))
+    return [
+        f"{len(diverged)} of {len(found)} fits diverged and count as one cluster, NMI 0. The first ({cell}): {message}"
+    ]
+
+
+def write_json(
+    name: str,
+    outcome: Outcome,
+    budget: Budget,
+    out: Path,
+    found: dict[Cell, Measured],
+    groups: list[dict[str, Any]],
+) -> None:
+    """``out/NAME.json``: the table, the means, every cell's numbers and settings, and where they come from."""
+    cells = [_short(cell, measured) for cell, measured in found.items()]
+    settings = {_settings_name(cell): cell.settings() for cell in found}
+    content = {
+        "name": name,
+        "title": outcome.title,
+        "scale": budget.scale,
+        "seeds": sorted({cell.seed for cell in found}),
+        "table": {"columns": outcome.columns, "rows": outcome.rows},
+        "notes": outcome.notes,
+        "files": [path.name for path in outcome.files],
+        "groups": groups,
+        "cells": cells,
+        "settings": settings,
+        "provenance": runs.provenance(),
+    }
+    path = out / f"{name}.json"
+    runs.replace_text(path, json.dumps(runs.finite(content), indent=1, ensure_ascii=False) + "\n")
+    outcome.files.append(path)
+
+
+def _short(cell: Cell, measured: Measured) -> dict[str, Any]:
+    """A cell for reading: its settings are named, and its labels left in the file of cells."""
+    left_out = ("cell", "config", "labels", "provenance")
+    shown = {k: v for k, v in measured.items() if k not in left_out}
+    return {
+        "cell": measured["cell"],
+        "settings": _settings_name(cell),
+        **shown,
+        "date": measured["provenance"]["date"],
+        "versions": measured["provenance"]["versions"],
+    }
+
+
+def _settings_name(cell: Cell) -> str:
+    parts = [cell.method, cell.preset or "default", cell.variant]
+    parts += [f"T={cell.dam_steps}"] if cell.dam_steps is not None else []
+    return ", ".join([*parts, "images"] if cell.dataset == "digits" else parts)

@@ -1,0 +1,178 @@
+"""Cells: keys, resuming, divergence, baselines."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gedi.errors import ConfigError
+from gedi.experiments import cells as cells_module
+from gedi.experiments.cells import CELLS, Cell, cell_data, measure, read_cells, run_cells
+from gedi.training.engine import DivergedError
+from gedi.training.presets import preset
+
+SMALL = Cell("moons", 2, preset="smoke", rows=120, iterations=5)
+
+
+class Fake:
+    """Stands in for `measure`, and counts."""
+
+    def __init__(self, stop_after=None):
+        self.calls, self.stop_after = [], stop_after
+
+    def __call__(self, cell, models=None):
+        if self.stop_after is not None and len(self.calls) >= self.stop_after:
+            raise KeyboardInterrupt
+        self.calls.append(cell)
+        return {"key": cell.key, "cell": {"method": cell.method}, "nmi": cell.seed / 10, "seconds": 1.0}
+
+
+def seeds(n):
+    return [replace(SMALL, seed=s) for s in range(n)]
+
+
+def quiet(line):
+    pass
+
+
+def test_finished_cells_are_not_run_again(tmp_path):
+    first, second = Fake(), Fake()
+    run_cells(seeds(3), tmp_path, 1, quiet, measure=first)
+    lines = []
+    found = run_cells(seeds(4), tmp_path, 1, lines.append, measure=second)
+    assert [c.seed for c in first.calls] == [0, 1, 2]
+    assert [c.seed for c in second.calls] == [3]
+    assert [m["nmi"] for m in found.values()] == [0.0, 0.1, 0.2, 0.3]
+    assert lines[0].startswith("3 of 4 fits are already in")
+    assert "seed 3" in lines[-1] and "NMI 0.300" in lines[-1]
+
+
+def test_the_same_cell_twice_is_run_once(tmp_path):
+    fake = Fake()
+    run_cells(
+        [SMALL, SMALL, replace(SMALL, dam_steps=preset("smoke", n_features=2).dam.steps)],
+        tmp_path,
+        1,
+        quiet,
+        measure=fake,
+    )
+    assert len(fake.calls) == 1
+
+
+def test_an_interrupt_leaves_what_is_finished(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(seeds(5), tmp_path, 1, quiet, measure=Fake(stop_after=2))
+    assert len(read_cells(tmp_path / CELLS)) == 2
+    again = Fake()
+    run_cells(seeds(5), tmp_path, 1, quiet, measure=again)
+    assert [c.seed for c in again.calls] == [2, 3, 4]
+
+
+def test_a_truncated_last_line_is_run_again_and_does_not_spoil_the_next(tmp_path):
+    run_cells(seeds(3), tmp_path, 1, quiet, measure=Fake())
+    path = tmp_path / CELLS
+    path.write_bytes(path.read_bytes()[:-20])
+    again = Fake()
+    found = run_cells(seeds(4), tmp_path, 1, quiet, measure=again)
+    assert [c.seed for c in again.calls] == [2, 3]
+    assert len(found) == len(read_cells(path)) == 4
+
+
+def test_keys_are_distinct():
+    changes = [
+        {},
+        {"seed": 1},
+        {"n_clusters": 3},
+        {"dataset": "circles"},
+        {"method": "swav"},
+        {"method": "jem"},
+        {"method": "kmeans"},
+        {"method": "ward"},
+        {"preset": "paper"},
+        {"preset": None},
+        {"variant": "no NF"},
+        {"variant": "no NF, 2 encoders"},
+        {"dam_steps": 7},
+        {"iterations": 6},
+        {"rows": 121},
+        {"noise": 0.08},
+        {"rotate": 30.0},
+        {"weights": (0.7, 0.3)},
+    ]
+    keys = [replace(SMALL, **change).key for change in changes]
+    assert len(set(keys)) == len(keys)
+
+
+def test_a_changed_preset_is_a_new_cell(monkeypatch):
+    before = SMALL.key
+
+    def changed(name, **shape):
+        config = preset(name, **shape)
+        config.sampler.steps += 1
+        return config
+
+    monkeypatch.setattr(cells_module, "preset", changed)
+    assert SMALL.key != before
+
+
+def test_an_unknown_variant_is_refused():
+    with pytest.raises(ConfigError, match="no NF"):
+        replace(SMALL, variant="no FN").config()
+
+
+def test_worker_processes_give_the_keys_and_numbers_of_one_process(tmp_path):
+    both = [SMALL, replace(SMALL, dataset="circles")]
+    alone = [measure(cell) for cell in both]
+    together = run_cells(both, tmp_path, 2, quiet)
+    for one, other in zip(alone, together.values(), strict=True):
+        assert one["key"] == other["key"]
+        assert one["labels"] == other["labels"] and one["objective"] == other["objective"]
+
+
+def test_a_measured_cell_says_what_and_how():
+    measured = measure(SMALL)
+    scores = {"nmi", "accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds", "gradient_evaluations"}
+    assert scores <= measured.keys()
+    assert 0 <= measured["nmi"] <= 1 and len(measured["labels"]) == 120
+    assert measured["config"]["sampler"]["noise"] > 0  # what was left open is filled in
+    assert measured["provenance"]["versions"]["torch"]
+    assert json.loads(json.dumps(measured, allow_nan=False)) == measured
+
+
+def test_a_diverged_cell_is_recorded_as_one_cluster(monkeypatch):
+    def diverge(*args):
+        raise DivergedError("Training diverged in step1.")
+
+    monkeypatch.setattr(cells_module, "_fit_gedi", diverge)
+    measured = measure(SMALL)
+    assert measured["diverged"] == "Training diverged in step1."
+    assert measured["nmi"] == 0.0 and set(measured["labels"]) == {0}
+
+
+def test_jem_finds_one_cluster():
+    assert measure(replace(SMALL, method="jem"))["nmi"] == 0.0
+
+
+@pytest.mark.parametrize("method", ["kmeans", "spectral", "ward"])
+def test_baselines_label_test_points(method):
+    measured = measure(Cell("moons", 2, method=method, rows=300, noise=0.03))
+    assert set(measured["labels"]) == {0, 1} and measured["nmi"] > 0.1
+    assert (measured["nmi"] > 0.99) == (method == "spectral")
+
+
+def test_data_options_reach_the_data():
+    plain, noisy, turned, uneven = (
+        cell_data(Cell("moons", 2, rows=200, **options))
+        for options in ({}, {"noise": 0.3}, {"rotate": 90.0}, {"weights": (0.7, 0.3)})
+    )
+    assert noisy.x_train.std() > plain.x_train.std()
+    np.testing.assert_allclose(turned.x_train[:, 1], plain.x_train[:, 0], atol=1e-5)
+    assert np.bincount(uneven.y_test).tolist() == [140, 60]
+    assert not np.array_equal(plain.x_train, plain.x_test)
+
+
+def test_digits_come_as_images_and_are_scored_on_what_was_fitted():
+    data = cell_data(Cell("digits", 10, rows=100))
+    assert data.x_train.shape == (100, 8, 8, 1)
+    assert np.array_equal(data.x_train, data.x_test)

@@ -1,0 +1,171 @@
+"""Tables and figures: what they show, and the files they write. Fits are faked wherever the fit is not the point."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from gedi import GEDI
+from gedi.data import toys
+from gedi.errors import ConfigError, DataError
+from gedi.experiments import EXPERIMENTS, find, paper
+from gedi.experiments import cells as cells_module
+from gedi.experiments.landscapes import draw_landscape, walk_paths
+from gedi.experiments.outcome import budget
+from gedi.experiments.plots import in_order_of_appearance
+from gedi.experiments.summary import mean_std, summary
+from gedi.experiments.table1 import differences
+from gedi.training.presets import preset
+
+
+def quiet(line):
+    pass
+
+
+def is_a_picture(path):
+    pixels = imread(path)
+    return pixels.ndim == 3 and min(pixels.shape[:2]) > 200 and pixels[..., :3].std() > 0.02
+
+
+@pytest.fixture
+def fake_fits(monkeypatch):
+    """Labels without training: right for GEDI, arbitrary for the others; the paper's settings diverge."""
+
+    def fit(cell, data, models):
+        if cell.preset == "paper":
+            raise cells_module.DivergedError("Training diverged in step1 at iteration 7.")
+        wrong = cell.method != "gedi"
+        labels = (
+            np.zeros_like(data.y_test)
+            if cell.method == "jem"
+            else data.y_test ^ wrong * (np.arange(len(data.y_test)) % 2)
+        )
+        return labels, {"objective": 0.1, "walk_crossing": 0.0, "gradient_evaluations": 1, "config": {}}
+
+    monkeypatch.setattr(cells_module, "_fit_gedi", fit)
+
+
+FAKEABLE = ("table1", "fig-clusters", "fig-steps", "fig-ablation", "fig-classes", "table-robustness")
+
+
+@pytest.mark.parametrize("name", FAKEABLE)
+def test_every_experiment_writes_its_table_and_files(name, tmp_path, fake_fits):
+    outcome = EXPERIMENTS[name].run("smoke", 2, tmp_path, 1, quiet)
+    assert outcome.rows and all(len(row) == len(outcome.columns) for row in outcome.rows)
+    assert all(isinstance(entry, str) for row in outcome.rows for entry in row)
+    assert outcome.notes
+    written = {path.name: path for path in outcome.files}
+    content = json.loads(written[f"{name}.json"].read_text(encoding="utf-8"))
+    assert content["scale"] == "smoke" and len(content["seeds"]) == 2
+    assert content["provenance"]["date"] and content["cells"] and content["settings"]
+    assert all({"mean", "std", "min", "max"} <= group["nmi"].keys() for group in content["groups"])
+    pictures = [path for path in outcome.files if path.suffix == ".png"]
+    assert all(is_a_picture(path) for path in pictures)
+    assert pictures or name.startswith("table")
+
+
+def test_table1_has_the_papers_numbers_beside_ours(tmp_path, fake_fits):
+    outcome = EXPERIMENTS["table1"].run("smoke", 2, tmp_path, 1, quiet)
+    table = {row[0]: dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows}
+    for data, theirs in paper.TABLE1.items():
+        assert table[data]["GEDI in the paper"] == str(theirs["gedi"])
+        assert table[data]["SwAV in the paper"] == str(theirs["swav"])
+    assert table["moons"]["GEDI in the paper"] == "0.98 ± 0.02"
+    assert table["circles"]["GEDI, our default"] == "1.00 ± 0.00"
+    assert table["circles"]["JEM"] == "0.00 ± 0.00"
+    assert any("JEM has no cluster head" in note for note in outcome.notes)
+
+
+def test_diverged_fits_are_said_to_be(tmp_path, fake_fits):
+    outcome = EXPERIMENTS["table1"].run("smoke", 2, tmp_path, 1, quiet)
+    assert outcome.rows[0][5] == "0.00 ± 0.00 (2 of 2 diverged)"
+    assert any("4 of 16 fits diverged" in note and "iteration 7" in note for note in outcome.notes)
+
+
+def test_experiments_share_cells(tmp_path, fake_fits):
+    EXPERIMENTS["fig-steps"].run("smoke", 1, tmp_path, 1, quiet)
+    lines = []
+    EXPERIMENTS["fig-ablation"].run("smoke", 1, tmp_path, 1, lines.append)
+    assert lines[0].startswith("4 of 16 fits are already in")  # the full variant: two data sets, two T
+
+
+def test_differences_come_from_the_settings():
+    listed = " ".join(differences(preset("paper", n_features=2), preset(None, n_features=2)))
+    assert "sampler.step 1.0 → unset" in listed
+    assert "dam.radius 0.03 → from the data" in listed
+    assert "weights.clustering_augment 1000.0 →" in listed
+    same = preset(None, n_features=2)
+    assert differences(same, preset(None, n_features=2)) == []
+
+
+def test_digits_for_real(tmp_path):
+    outcome = EXPERIMENTS["table-digits"].run("smoke", None, tmp_path, 1, quiet)
+    assert [row[0] for row in outcome.rows] == ["GEDI", "k-means", "spectral", "Ward"]
+    assert float(outcome.rows[1][1][:4]) > 0.5
+
+
+def test_landscapes_for_real(tmp_path):
+    outcome = EXPERIMENTS["fig-landscapes"].run("smoke", None, tmp_path, 1, quiet)
+    assert is_a_picture(outcome.files[0])
+    lines = []
+    EXPERIMENTS["fig-landscapes"].run("smoke", None, tmp_path, 1, lines.append)
+    assert lines == [f"3 of 3 fits are already in {tmp_path / 'cells.jsonl'}"]  # models are kept with the cells
+
+
+def test_draw_landscape_in_one_call(tmp_path):
+    x, y = toys.moons(200)
+    fitted = GEDI(2, preset="smoke", training={"step1.iterations": 5, "step2.iterations": 5}, random_state=0).fit(x)
+    path = draw_landscape(fitted.model_, x, tmp_path / "new" / "moons.png", "moons", y)
+    assert is_a_picture(path)
+    walks = walk_paths(fitted.model_, x, n=7)
+    assert walks.shape == (7, fitted.model_.config.dam.steps + 1, 2)
+    lengths = np.linalg.norm(np.diff(walks, axis=1), axis=2)
+    assert np.isfinite(walks).all() and lengths.max() < 1.0
+    three = GEDI(2, preset="smoke", training={"step1.iterations": 2, "step2.iterations": 2}).fit(np.c_[x, x[:, 0]])
+    with pytest.raises(DataError, match="two features"):
+        draw_landscape(three.model_, np.c_[x, x[:, 0]], tmp_path / "no.png", "three features")
+
+
+def test_equal_partitions_get_equal_colours():
+    assert in_order_of_appearance(np.array([2, 2, 0, 1, 0])).tolist() == [0, 0, 1, 2, 1]
+
+
+def test_summary_over_seeds():
+    group = summary([{"nmi": 0.9, "objective": None}, {"nmi": 1.0, "diverged": "x"}])
+    assert group["nmi"]["mean"] == pytest.approx(0.95) and group["nmi"]["min"] == 0.9
+    assert group["nmi"]["std"] == pytest.approx(np.std([0.9, 1.0], ddof=1))
+    assert "objective" not in group
+    assert mean_std(group) == "0.95 ± 0.07 (1 of 2 diverged)"
+
+
+def test_scales():
+    smoke, laptop, full = (budget(scale, None, laptop_seeds=2) for scale in ("smoke", "laptop", "paper"))
+    assert (smoke.preset, laptop.preset, full.preset) == ("smoke", None, None)
+    assert full.baseline_preset == "paper" and laptop.rows is None
+    assert [len(b.seeds) for b in (smoke, laptop, full)] == [1, 2, 5]
+    assert smoke.dam_steps == (1, 2) and laptop.dam_steps == (1, 2, 5, 8, 10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("huge", None, 1), "no scale 'huge'"), (("smoke", 0, 1), "at least 1, got 0"), (("smoke", None, 0), "processes")],
+)
+def test_bad_requests_are_one_sentence(arguments, message, tmp_path):
+    scale, seeds, jobs = arguments
+    with pytest.raises(ConfigError, match=message):
+        EXPERIMENTS["table1"].run(scale, seeds, tmp_path, jobs, quiet)
+
+
+def test_unknown_experiments_name_the_nearest():
+    assert find("fig-steps").name == "fig-steps"
+    with pytest.raises(ConfigError, match="did you mean 'table1'"):
+        find("tabel1")
+
+
+def test_the_registry_is_fast_to_import():
+    code = "import sys, gedi.experiments; print([m for m in ('torch', 'matplotlib', 'sklearn') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

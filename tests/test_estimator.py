@@ -1,0 +1,239 @@
+"""GEDI as scikit-learn sees it: conventions, determinism, and one clear sentence for bad input."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gedi import GEDI
+from gedi.errors import RunError
+
+TINY = {
+    "step1.iterations": 3,
+    "step2.iterations": 3,
+    "sampler.buffer_size": 50,
+    "sampler.steps": 1,
+    "dam.steps": 1,
+    "start.walks": 1,
+    "start.nodes": 5,
+}
+rng = np.random.default_rng(0)
+X = np.vstack([rng.normal((-4, 0), 0.5, (60, 2)), rng.normal((4, 0), 0.5, (60, 2))])
+FAR = np.array([[60.0, 60.0], [-60.0, 60.0], [0.0, -80.0], [300.0, 0.0]])
+
+
+def tiny(**options) -> GEDI:
+    return GEDI(**{"n_clusters": 2, "preset": "smoke", "training": TINY, "random_state": 0} | options)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> GEDI:
+    """A whole smoke fit."""
+    return GEDI(n_clusters=2, preset="smoke", random_state=0).fit(X)
+
+
+@parametrize_with_checks([tiny()])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+# ---- the same again ----
+
+
+def test_the_same_random_state_gives_identical_results():
+    one, two = tiny().fit(X), tiny().fit(X)
+    mine, theirs = (e.model_.net.state_dict() for e in (one, two))
+    assert all(torch.equal(mine[k], theirs[k]) for k in mine)
+    assert np.array_equal(one.labels_, two.labels_)
+    assert np.array_equal(one.sample(10), two.sample(10))
+    assert one.objective_ == two.objective_
+
+
+def test_another_random_state_gives_another_run():
+    one, two = tiny().fit(X), tiny(random_state=1).fit(X)
+    assert not np.array_equal(one.score_samples(X), two.score_samples(X))
+
+
+def test_torchs_and_numpys_own_random_numbers_are_neither_used_nor_moved():
+    torch.manual_seed(1)
+    np.random.seed(1)
+    one = tiny().fit(X).score_samples(X)
+    torch.manual_seed(2)
+    np.random.seed(2)
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    two = tiny().fit(X).score_samples(X)
+    assert np.array_equal(one, two)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.array_equal(np.random.get_state()[1], numpy_before)
+
+
+def test_labels_given_as_y_change_nothing():
+    plain, told = tiny().fit(X), tiny().fit(X, np.arange(len(X)) % 2)
+    assert np.array_equal(plain.predict_proba(X), told.predict_proba(X))
+    assert np.array_equal(plain.fit_predict(X), told.fit_predict(X, np.zeros(len(X))))
+
+
+def test_a_clone_has_the_same_settings_and_gives_the_same_results(fitted):
+    assert clone(fitted).get_params() == fitted.get_params()
+    copy = clone(tiny(n_init=2))
+    assert not hasattr(copy, "model_")
+    assert np.array_equal(copy.fit(X).predict_proba(X), tiny(n_init=2).fit(X).predict_proba(X))
+
+
+# ---- clusters ----
+
+
+def test_two_clear_groups_are_found(fitted):
+    assert len(set(fitted.labels_[:60])) == len(set(fitted.labels_[60:])) == 1
+    assert fitted.labels_[0] != fitted.labels_[-1]
+
+
+def test_predictions_on_the_training_rows_are_the_labels(fitted):
+    assert np.array_equal(fitted.predict(X), fitted.labels_)
+
+
+def test_units_and_offset_do_not_matter(fitted):
+    other = GEDI(n_clusters=2, preset="smoke", random_state=0).fit(1000 * X + 500)
+    assert np.array_equal(other.labels_, fitted.labels_)
+
+
+def test_probabilities_sum_to_one_and_their_largest_is_the_prediction(fitted):
+    probability = fitted.predict_proba(X)
+    assert probability.shape == (120, 2) and (probability >= 0).all()
+    np.testing.assert_allclose(probability.sum(1), 1.0, atol=1e-12)
+    assert np.array_equal(probability.argmax(1), fitted.predict(X))
+
+
+def test_one_row_gets_the_same_answer_alone_and_among_others(fitted):
+    places = range(0, 120, 7)
+    assert [fitted.predict(X[[i]])[0] for i in places] == fitted.predict(X)[::7].tolist()
+    for answer in (fitted.predict_proba, fitted.score_samples, fitted.transform, fitted.ood_score):
+        alone = np.concatenate([answer(X[[i]]) for i in places])
+        np.testing.assert_allclose(alone, answer(X)[::7], atol=1e-9, rtol=0)
+
+
+def test_n_init_is_handed_on(fitted):
+    model = tiny(n_init=2).fit(X).model_
+    assert model.config.n_init == 2
+    assert {line["attempt"] for line in model.history if line["stage"] == "step2"} == {0, 1}
+
+
+def test_iterations_of_all_stages_are_counted():
+    changed = TINY | {"embedding.iterations": 2}
+    assert tiny(n_init=2, training=changed).fit(X).n_iter_ == 3 + 2 * (2 + 3)
+    assert tiny(method="jem", training=changed).settings(2).step1.iterations == 3
+
+
+# ---- embedding, density, samples ----
+
+
+def test_embeddings_lie_on_the_unit_sphere(fitted):
+    z = fitted.transform(X)
+    assert z.shape == (120, fitted.model_.config.net.embedding)
+    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1.0, atol=1e-9)
+
+
+def test_data_is_denser_than_what_is_far_away(fitted):
+    assert fitted.score_samples(X).min() > fitted.score_samples(FAR).max()
+
+
+def test_the_ood_score_is_finite_and_never_positive(fitted):
+    scores = fitted.ood_score(np.vstack([X, FAR]))
+    assert scores.shape == (124,) and np.isfinite(scores).all() and (scores <= 0).all()
+
+
+def test_samples_have_the_datas_shape_and_stay_in_its_box(fitted):
+    samples = fitted.sample(50, random_state=1)
+    assert samples.shape == (50, 2)
+    margin = fitted.model_.config.sampler.box_margin * X.std(0) + 1e-3
+    assert (samples >= X.min(0) - margin).all() and (samples <= X.max(0) + margin).all()
+
+
+def test_samples_are_reproducible(fitted):
+    assert np.array_equal(fitted.sample(5, random_state=1), fitted.sample(5, random_state=1))
+    assert not np.array_equal(fitted.sample(5, random_state=1), fitted.sample(5, random_state=2))
+
+
+# ---- folders ----
+
+
+def test_a_saved_model_says_the_same(fitted, tmp_path):
+    fitted.save(tmp_path / "run")
+    again = GEDI.load(tmp_path / "run")
+    assert again.n_clusters == 2 and again.n_features_in_ == 2
+    for name in ("predict", "predict_proba", "transform", "score_samples", "ood_score"):
+        assert np.array_equal(getattr(again, name)(X), getattr(fitted, name)(X)), name
+    assert np.array_equal(again.sample(5), fitted.sample(5))
+
+
+def test_an_existing_folder_is_not_written_over(fitted, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(RunError, match="exists already"):
+        fitted.save(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+
+# ---- shapes of input ----
+
+
+@pytest.mark.parametrize("shape", [(30, 8, 8), (30, 4, 4, 4)])
+def test_images_are_taken_as_flat_rows(shape):
+    images = np.random.default_rng(1).uniform(size=shape)
+    estimator = tiny().fit(images)
+    assert estimator.n_features_in_ == 64
+    assert np.array_equal(estimator.predict_proba(images), estimator.predict_proba(images.reshape(30, 64)))
+    assert estimator.model_.image_shape == (*shape[1:], 1)[:3]
+
+
+def test_a_constant_column_warns_and_works():
+    with pytest.warns(UserWarning, match="1 of 3 columns are constant"):
+        estimator = tiny().fit(np.column_stack([X, np.full(120, 7.0)]))
+    assert len(estimator.labels_) == 120
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "expected"),
+    [
+        (X[:3], {"n_clusters": 4}, "more clusters than rows"),
+        (np.where(np.eye(120, 2) > 0, np.nan, X), {}, "NaN"),
+        (np.where(np.eye(120, 2) > 0, np.inf, X), {}, "inf"),
+        (X.astype(str), {}, "strings"),
+        ([["a", 1.0], ["b", 2.0]], {}, "strings"),
+        (X[:1], {"n_clusters": 1}, "one row"),
+        (X[:0], {}, "empty"),
+        (np.empty((0, 8, 8)), {}, "empty"),
+        (X[:, 0], {}, "2-D"),
+        (X, {"n_clusters": 0}, "n_clusters"),
+        (X, {"n_clusters": 2.5}, "whole number"),
+        (X, {"preset": "smokee"}, r"'smokee'.*\bsmoke\b"),
+        (X, {"method": "jemm"}, r"'jemm'.*\bjem\b"),
+        (X, {"training": {"dam.stepps": 1}}, r"dam\.stepps.*nearest.*dam\.steps"),
+        (X, {"training": {"dam.steps": "many"}}, r"dam\.steps"),
+        (X, {"n_init": 0}, "n_init must be positive"),
+    ],
+)
+def test_bad_input_is_a_value_error_of_one_line(rows, options, expected):
+    with pytest.raises(ValueError, match=expected) as error:
+        tiny(**options).fit(rows)
+    assert "\n" not in str(error.value)
+
+
+def test_other_features_than_those_trained_on_are_refused(fitted):
+    with pytest.raises(ValueError, match="3 features.*2 features"):
+        fitted.predict(np.ones((2, 3)))
+
+
+# ---- progress ----
+
+
+def test_progress_goes_to_standard_error_alone(capfd):
+    tiny(verbose=1).fit(X)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "step1 3/3" in err and "step2 3/3" in err
+
+
+def test_without_verbose_nothing_is_said(capfd):
+    tiny().fit(X)
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,69 @@
+"""Settings and data become a run: lengths from the data, weights from the generator."""
+
+import numpy as np
+import pytest
+import torch
+
+from gedi.training.build import build_net, fill_from_data, resolution
+from gedi.training.config import NetConfig, TrainingConfig, override
+
+OPEN = ("net.frequency", "sampler.noise", "sampler.final_noise", "sampler.data_noise", "dam.radius", "augment.noise")
+
+
+def at(config, path):
+    group, name = path.split(".")
+    return getattr(getattr(config, group), name)
+
+
+@pytest.mark.parametrize("factor", [0.01, 3.0, 1000.0])
+def test_resolution_scales_with_the_data(blobs, factor):
+    assert resolution(blobs * factor) == pytest.approx(factor * resolution(blobs), rel=1e-4)
+
+
+def test_resolution_is_a_neighbour_distance_per_dimension():
+    line = np.arange(1000, dtype=np.float64)[:, None]
+    assert resolution(line) == pytest.approx(5.0)  # ten neighbours of a point on a line reach five to each side
+    assert resolution(np.hstack([line] * 4)) == pytest.approx(5.0)
+
+
+def test_rows_without_a_scale_get_a_usable_one():
+    assert resolution(np.zeros((50, 3))) > 0
+
+
+def test_every_open_length_is_set_from_the_resolution(blobs):
+    assert all(at(TrainingConfig(), path) is None for path in OPEN)
+    config, unit = fill_from_data(TrainingConfig(), blobs), resolution(blobs)
+    assert [at(config, path) for path in OPEN] == pytest.approx(
+        [0.3 / (unit * 2**0.5), 3 * unit, 0.75 * unit, 0.75 * unit, unit, unit]
+    )
+
+
+@pytest.mark.parametrize("path", OPEN)
+def test_a_length_that_was_given_is_left_alone(blobs, path):
+    assert at(fill_from_data(override(TrainingConfig(), {path: 0.123}), blobs), path) == 0.123
+
+
+def test_filling_works_on_a_copy_and_leaves_the_temperature_open(blobs):
+    before = TrainingConfig()
+    after = fill_from_data(before, blobs)
+    assert before == TrainingConfig()
+    assert after.sampler.step is None
+
+
+def weights(seed):
+    return build_net(NetConfig(frequency=1.0), 3, 4, torch.Generator().manual_seed(seed)).state_dict()
+
+
+def test_weights_depend_on_the_generator_alone():
+    torch.manual_seed(1)
+    one = weights(0)
+    torch.manual_seed(2)
+    two = weights(0)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert not torch.equal(one["energy_head.weight"], weights(1)["energy_head.weight"])
+
+
+def test_building_leaves_torchs_own_random_numbers_alone():
+    before = torch.get_rng_state()
+    weights(0)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,124 @@
+"""Settings: every change is checked by name, type and value, and every field says what it means."""
+
+import ast
+import inspect
+import io
+import tokenize
+
+import pytest
+import yaml
+
+from gedi.errors import ConfigError
+from gedi.training import config as module
+from gedi.training.config import TrainingConfig, get, override, paths, to_dict
+
+
+def test_nested_and_dotted_changes_are_the_same():
+    nested = override(TrainingConfig(), {"sampler": {"steps": 5}, "dam": {"radius": 0.2}, "n_init": 3})
+    dotted = override(TrainingConfig(), {"sampler.steps": 5, "dam.radius": 0.2, "n_init": 3})
+    assert nested == dotted
+    assert (nested.sampler.steps, nested.dam.radius, nested.n_init) == (5, 0.2, 3)
+
+
+def test_an_override_changes_nothing_else_and_not_its_argument():
+    before = TrainingConfig()
+    after = override(before, {"step2.iterations": 7})
+    assert before == TrainingConfig()
+    changed = [path for path in paths(before) if get(before, path) != get(after, path)]
+    assert changed == ["step2.iterations"]
+
+
+@pytest.mark.parametrize(
+    ("given", "nearest"),
+    [
+        ({"dam.stepps": 5}, "dam.steps"),
+        ({"sampler": {"noisee": 1.0}}, "sampler.noise"),
+        ({"step1.learning_rat": 1.0}, "step1.learning_rate"),
+        ({"n_inits": 2}, "n_init"),
+    ],
+)
+def test_an_unknown_key_is_named_with_the_nearest_real_one(given, nearest):
+    with pytest.raises(ConfigError, match=rf"nearest is training\.{nearest}\.$"):
+        override(TrainingConfig(), given)
+
+
+def test_a_group_is_not_a_value():
+    with pytest.raises(ConfigError, match=r"training\.dam"):
+        override(TrainingConfig(), {"dam": 5})
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("dam.steps", "many"),
+        ("dam.steps", 2.5),
+        ("net.hidden", ["wide"]),
+        ("net.activation", "tanh"),
+        ("start.kind", "labels"),
+        ("net.two_encoders", "perhaps"),
+        ("step1.betas", [0.9]),
+    ],
+)
+def test_a_wrong_type_is_refused_in_one_line_that_names_the_key(path, value):
+    with pytest.raises(ConfigError) as caught:
+        override(TrainingConfig(), {path: value})
+    assert f"training.{path}" in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("sampler.steps", 0),
+        ("sampler.buffer_size", 0),
+        ("sampler.noise", 0.0),
+        ("sampler.noise", -1.0),
+        ("sampler.restart", 1.5),
+        ("clustering.tau", 0.0),
+        ("clustering.tau", float("nan")),
+        ("clustering.firmness", 0.0),
+        ("clustering.firmness", 1.1),
+        ("clustering.queue", -1),
+        ("dam.steps", -1),
+        ("dam.radius", -0.1),
+        ("augment.neighbours", -1),
+        ("negative_free.beta", -1.0),
+        ("net.hidden", []),
+        ("net.hidden", [0]),
+        ("net.embedding", 0),
+        ("start.walks", 0),
+        ("start.repeats", 0),
+        ("start.fade", -0.1),
+        ("step1.iterations", -1),
+        ("step1.betas", [1.5, 0.9]),
+        ("embedding.iterations", -1),
+        ("embedding.batch_size", 0),
+        ("step2.learning_rate", 0.0),
+        ("step2.average", 1.01),
+        ("n_init", 0),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_by_name(path, value):
+    with pytest.raises(ConfigError, match=rf"^training\.{path} must"):
+        override(TrainingConfig(), {path: value})
+
+
+def test_settings_survive_yaml():
+    changed = override(TrainingConfig(), {"net.hidden": [3, 4], "dam.radius": None, "step1.betas": [0.1, 0.2]})
+    again = override(TrainingConfig(), yaml.safe_load(yaml.safe_dump(to_dict(changed))))
+    assert again == changed
+    assert again.net.hidden == (3, 4)
+
+
+def test_every_field_has_a_comment_beside_it():
+    source = inspect.getsource(module)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    commented = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
+    classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    silent = [
+        f"{cls.name}.{ast.unparse(node.target)}"
+        for cls in classes
+        for node in cls.body
+        if isinstance(node, ast.AnnAssign) and commented.isdisjoint(range(node.lineno, (node.end_lineno or 0) + 1))
+    ]
+    assert len(classes) > 5
+    assert silent == []

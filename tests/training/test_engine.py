@@ -1,0 +1,177 @@
+"""The engine: rates, averages, batches, history, the best state, and never a number that is not one."""
+
+import math
+
+import pytest
+import torch
+
+from gedi.training import engine as module
+from gedi.training.config import StageConfig
+from gedi.training.engine import DivergedError, rate
+from gedi.training.recipe import train
+
+
+def drive(run, losses, stage="step2"):
+    """A stage whose losses are given: one a iteration, as the clustering term."""
+    config = getattr(run.config, stage)
+    for loss, _ in zip(losses, run.stage(stage, config), strict=False):
+        anything = sum(p.sum() for p in run.state.net.parameters())
+        run.descend({"clustering_augment": 0 * anything + loss}, {"clustering_augment": 1.0})
+
+
+# ---- learning rate ----
+
+
+def test_the_rate_warms_up_stays_and_falls():
+    config = StageConfig(iterations=1000, warmup=50, decay_from=0.5, final_rate=0.1)
+    assert rate(0, config) == pytest.approx(1 / 50)
+    assert rate(24, config) == pytest.approx(0.5)
+    assert rate(49, config) == rate(499, config) == 1.0
+    assert rate(750, config) == pytest.approx((1 + 0.1) / 2)
+    assert rate(1000, config) == pytest.approx(0.1)
+    after = [rate(i, config) for i in range(500, 1000)]
+    assert after == sorted(after, reverse=True)
+
+
+def test_warm_up_is_at_most_a_tenth_of_a_short_stage():
+    config = StageConfig(iterations=20, warmup=100, decay_from=1.0)
+    assert [rate(i, config) for i in range(3)] == [0.5, 1.0, 1.0]
+
+
+def test_without_warm_up_and_decay_the_rate_is_constant():
+    config = StageConfig(iterations=50, warmup=0, decay_from=1.0)
+    assert {rate(i, config) for i in range(50)} == {1.0}
+
+
+def test_the_optimiser_follows_the_schedule(make_engine, tiny):
+    run = make_engine(tiny(step1__iterations=20, step1__learning_rate=0.5))
+    seen = [run.state.optimiser.param_groups[0]["lr"] for _ in run.stage("step1", run.config.step1)]
+    assert seen == pytest.approx([0.5 * rate(i, run.config.step1) for i in range(20)])
+
+
+# ---- averaged weights ----
+
+
+def test_averaged_weights_follow_their_recurrence(make_engine, tiny):
+    run = make_engine(tiny(step1__iterations=30, step1__average=0.6))
+    name = "energy_head.weight"
+    expected = run.state.average.state_dict()[name].clone()
+    for i, _ in enumerate(run.stage("step1", run.config.step1), start=1):
+        with torch.no_grad():
+            run.state.net.energy_head.weight.add_(1.0)
+        decay = min(0.6, i / (i + 10))
+        expected = decay * expected + (1 - decay) * run.state.net.energy_head.weight.detach()
+    torch.testing.assert_close(run.state.average.state_dict()[name], expected)
+    torch.testing.assert_close(run.state.net.state_dict()[name], expected)  # the stage hands its average on
+
+
+def test_without_averaging_the_last_weights_are_handed_on(make_engine, tiny):
+    run = make_engine(tiny(step1__average=0.0))
+    for _ in run.stage("step1", run.config.step1):
+        with torch.no_grad():
+            last = run.state.net.energy_head.weight.add_(1.0).clone()
+    assert torch.equal(run.state.net.energy_head.weight, last)
+
+
+# ---- batches ----
+
+
+def test_a_batch_repeats_no_row_and_knows_its_places(make_engine, tiny):
+    run = make_engine(tiny(step1__batch_size=50))
+    for batch in run.stage("step1", run.config.step1):
+        assert len(batch.rows) == 50 == len(set(batch.rows.tolist()))
+        assert torch.equal(batch.x, run.x[batch.rows])
+
+
+def test_a_batch_is_never_larger_than_the_data(make_engine, tiny):
+    run = make_engine(tiny(step1__batch_size=1000))
+    batch = next(run.stage("step1", run.config.step1))
+    assert sorted(batch.rows.tolist()) == list(range(80))
+
+
+# ---- what is not a number ----
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_not_finite_stops_the_run_before_the_step(make_engine, tiny, loss):
+    run = make_engine(tiny())
+    before = {k: v.clone() for k, v in run.state.net.state_dict().items()}
+    with pytest.raises(DivergedError, match=r"step2 at iteration 0: clustering_augment = -?(nan|inf)"):
+        drive(run, [loss] * 6)
+    assert all(torch.equal(before[k], v) for k, v in run.state.net.state_dict().items())
+
+
+def test_a_run_that_diverges_raises_and_does_not_go_on(make_engine, tiny):
+    run = make_engine(tiny(step1__iterations=10, step1__learning_rate=1e30))
+    with pytest.raises(DivergedError, match="learning rate"):
+        train(run)
+    assert run.state.stage == "step1" and run.state.iteration < 10
+
+
+# ---- history, progress and the best state ----
+
+
+def test_history_has_a_line_a_window_and_one_at_the_end(make_engine, tiny, monkeypatch):
+    monkeypatch.setattr(module, "WINDOW", 4)
+    run = make_engine(tiny(step1__iterations=10, step2__iterations=3))
+    train(run)
+    lines = [(line["stage"], line["attempt"], line["iteration"]) for line in run.history]
+    assert lines == [("step1", 0, 4), ("step1", 0, 8), ("step1", 0, 10), ("step2", 0, 3)]
+    assert {"generative", "energy_size"} <= set(run.history[0])
+    terms = {"clustering_augment", "clustering_dam", "negative_free", "generative", "anchor", "objective"}
+    assert terms <= set(run.history[-1])
+
+
+def test_history_of_a_stage_holds_no_values_of_another(make_engine, tiny):
+    run = make_engine(tiny(n_init=2, embedding__iterations=2))
+    train(run)
+    embedding = [line for line in run.history if line["stage"] == "embedding"]
+    assert len(embedding) == 2
+    assert all("clustering_augment" not in line and "objective" not in line for line in embedding)
+
+
+def test_progress_says_what_history_says(make_engine, tiny):
+    seen = []
+    run = make_engine(tiny(), on_progress=seen.append)
+    train(run)
+    assert [(p.stage, p.iteration, p.total) for p in seen] == [("step1", 4, 4), ("step2", 6, 6)]
+    assert all(line.items() >= p.values.items() for p, line in zip(seen, run.history, strict=True))
+
+
+def test_the_best_state_is_that_of_the_lowest_smoothed_objective(make_engine, tiny, monkeypatch):
+    monkeypatch.setattr(module, "WINDOW", 1)
+    monkeypatch.setattr(module, "SMOOTHING", 0.5)
+    run = make_engine(tiny(start__fade=0.0))
+    weights = []
+    smooth, expected = None, []
+    losses = [3.0, 1.0, 2.0, 0.0, 9.0, 1.0]
+    for loss in losses:
+        smooth = loss if smooth is None else 0.5 * smooth + 0.5 * loss
+        expected.append(smooth)
+    original = run._look
+    monkeypatch.setattr(run, "_look", lambda *args: (weights.append(run.state.weights()), original(*args)))
+    for i, _ in enumerate(run.stage("step2", run.config.step2)):
+        parameters = sum(p.sum() for p in run.state.net.parameters())
+        run.descend({"clustering_augment": parameters - parameters.detach() + losses[i]}, {"clustering_augment": 1.0})
+    assert [line["objective"] for line in run.history] == pytest.approx(expected)
+    lowest = expected.index(min(expected))
+    assert run.state.best.iteration == lowest + 1 == 4
+    assert run.state.best.objective == pytest.approx(min(expected))
+    assert all(torch.equal(run.state.best.weights[k], v) for k, v in weights[lowest].items())
+    assert not torch.equal(weights[lowest]["energy_head.weight"], weights[-1]["energy_head.weight"])
+
+
+def test_no_state_is_the_best_while_the_start_has_a_say(make_engine, tiny, monkeypatch):
+    monkeypatch.setattr(module, "WINDOW", 1)
+    run = make_engine(tiny(start__fade=0.5))
+    drive(run, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    assert run.state.best.iteration == 3
+
+
+def test_the_same_seed_gives_the_same_weights(make_engine, tiny):
+    runs = [make_engine(tiny(), seed=seed) for seed in (5, 5, 6)]
+    for run in runs:
+        train(run)
+    one, same, other = (run.state.net.state_dict() for run in runs)
+    assert all(torch.equal(one[k], same[k]) for k in one)
+    assert not torch.equal(one["energy_head.weight"], other["energy_head.weight"])

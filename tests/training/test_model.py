@@ -1,0 +1,54 @@
+"""A trained model answers row by row: company does not matter."""
+
+import numpy as np
+import pytest
+import torch
+
+from gedi.errors import DataError
+from gedi.training import model as module
+
+ANSWERS = ("predict_proba", "transform", "score_samples", "ood_score")
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_row_gets_the_same_answer_alone_and_in_company(fitted, blobs, answer):
+    together = getattr(fitted, answer)(blobs)
+    alone = np.concatenate([getattr(fitted, answer)(row[None]) for row in blobs])
+    np.testing.assert_allclose(alone, together, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_long_data_is_answered_in_pieces(fitted, blobs, answer, monkeypatch):
+    whole = getattr(fitted, answer)(blobs)
+    monkeypatch.setattr(module, "CHUNK", 7)
+    np.testing.assert_allclose(getattr(fitted, answer)(blobs), whole, atol=1e-9, rtol=0)
+
+
+def test_answers_are_in_double_precision_and_the_net_is_not_changed(fitted, blobs):
+    before = {k: v.clone() for k, v in fitted.net.state_dict().items()}
+    assert all(getattr(fitted, answer)(blobs).dtype == np.float64 for answer in ANSWERS)
+    fitted.sample(3)
+    assert all(torch.equal(before[k], v) for k, v in fitted.net.state_dict().items())
+
+
+def test_the_gradient_score_is_that_of_the_log_density(fitted, blobs):
+    h, rows = 1e-3, blobs[:5].astype(np.float64)
+    columns = []
+    for j in range(2):
+        kick = np.zeros(2)
+        kick[j] = h
+        columns.append((fitted.score_samples(rows + kick) - fitted.score_samples(rows - kick)) / (2 * h))
+    in_scaled_units = np.stack(columns, axis=1) * fitted.scaler.scale
+    np.testing.assert_allclose(fitted.ood_score(rows), -np.linalg.norm(in_scaled_units, axis=1), rtol=0.02, atol=1e-3)
+
+
+def test_samples_are_reproducible_and_in_the_users_units(fitted):
+    one, same, other = fitted.sample(20, seed=3), fitted.sample(20, seed=3), fitted.sample(20, seed=4)
+    assert np.array_equal(one, same) and not np.array_equal(one, other)
+    low, high = (fitted.scaler.inverse(edge[None].numpy(), dtype=np.float64)[0] for edge in fitted.box)
+    assert ((one >= low - 1e-6) & (one <= high + 1e-6)).all()
+
+
+def test_no_samples_cannot_be_asked_for(fitted):
+    with pytest.raises(DataError, match="at least 1, got 0"):
+        fitted.sample(0)

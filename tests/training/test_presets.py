@@ -1,0 +1,115 @@
+"""Methods and ablations are configurations of one recipe, and change what they say."""
+
+import copy
+
+import pytest
+
+from gedi.errors import ConfigError
+from gedi.training import engine as engine_module
+from gedi.training import model as model_module
+from gedi.training.config import check, get, paths
+from gedi.training.model import fit_rows
+from gedi.training.presets import ABLATIONS, METHODS, PRESETS, preset, with_method
+
+
+def changes(before, after) -> dict:
+    return {path: get(after, path) for path in paths(before) if get(before, path) != get(after, path)}
+
+
+def ablated(config, name):
+    config = copy.deepcopy(config)
+    ABLATIONS[name](config)
+    return config
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """How often the samplers were asked."""
+    count = {"sgld": 0, "dam": 0}
+    for name in count:
+        original = getattr(engine_module, name)
+
+        def spy(*args, _name=name, _original=original, **kwargs):
+            count[_name] += 1
+            return _original(*args, **kwargs)
+
+        monkeypatch.setattr(engine_module, name, spy)
+    return count
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_valid_and_a_fresh_object(name):
+    first = check(preset(name, n_features=2))
+    first.step1.iterations = -7
+    assert preset(name, n_features=2).step1.iterations >= 0
+
+
+@pytest.mark.parametrize(
+    ("features", "shape", "expected"),
+    [(2, None, "toy"), (8, None, "toy"), (9, None, "rows"), (64, (8, 8, 1), "digits")],
+)
+def test_the_default_is_chosen_by_the_shape_of_the_data(features, shape, expected):
+    assert preset(None, n_features=features, image_shape=shape) == PRESETS[expected]()
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(ConfigError, match=r"'toyy'.*\btoy\b"):
+        preset("toyy", n_features=2)
+    with pytest.raises(ConfigError, match=r"'swaw'.*\bswav\b"):
+        with_method(preset("toy", n_features=2), "swaw")
+
+
+def test_jem_is_step_1_alone(blobs, tiny, calls):
+    config = with_method(tiny(), "jem")
+    assert changes(tiny(), config) == {"step2.iterations": 0}
+    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    assert calls == {"sgld": config.step1.iterations, "dam": 0}
+    assert {line["stage"] for line in model.history} == {"step1"}
+    assert set(model.predict(blobs)) == {0}
+
+
+@pytest.mark.parametrize("name", ["smoke", "rows"])
+def test_swav_has_no_energy_no_walks_and_no_start(blobs, calls, name):
+    config = with_method(preset(name, n_features=2), "swav")
+    config.step2.iterations = 4
+    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    assert calls == {"sgld": 0, "dam": 0}
+    assert {line["stage"] for line in model.history} == {"step2"}
+    assert not {"generative", "negative_free", "clustering_dam", "anchor"} & set(model.history[-1])
+    assert (config.clustering.firmness, config.clustering.marginals, config.start.kind) == (1.0, "uniform", "none")
+
+
+def test_gedi_is_the_config_itself_in_a_copy(tiny):
+    config = tiny()
+    same = with_method(config, "gedi")
+    assert same == config and same is not config
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("full", {}),
+        ("no NF", {"weights.negative_free": 0.0}),
+        ("no NF, no step 1", {"weights.negative_free": 0.0, "step1.iterations": 0}),
+        ("no NF, 2 encoders", {"weights.negative_free": 0.0, "net.two_encoders": True}),
+    ],
+)
+def test_an_ablation_changes_what_it_says(tiny, name, expected):
+    assert changes(tiny(), ablated(tiny(), name)) == expected
+
+
+def test_two_encoders_share_no_weights(blobs, tiny):
+    net = fit_rows(blobs, n_clusters=2, config=ablated(tiny(), "no NF, 2 encoders"), seed=0).net
+    own = {id(p) for p in net.energy_encoder.parameters()}
+    assert own and own.isdisjoint(id(p) for p in net.encoder.parameters())
+
+
+@pytest.mark.parametrize("name", [*METHODS, *ABLATIONS])
+def test_all_run_through_the_same_recipe(blobs, tiny, monkeypatch, name):
+    seen = []
+    original = model_module.train
+    monkeypatch.setattr(model_module, "train", lambda run: (seen.append(run), original(run)))
+    config = with_method(tiny(), name) if name in METHODS else ablated(tiny(), name)
+    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    assert len(seen) == 1 and model.net is seen[0].state.net
+    assert model.predict_proba(blobs).shape == (80, 2)

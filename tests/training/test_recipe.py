@@ -1,0 +1,142 @@
+"""Algorithm 2: weights that change, chains that count, starts that compete, and labels nowhere."""
+
+import inspect
+import math
+
+import pytest
+import torch
+
+from gedi.training import recipe
+from gedi.training.engine import Engine
+from gedi.training.model import fit_rows
+from gedi.training.recipe import settled, term_weights, train
+
+
+@pytest.mark.parametrize("function", [fit_rows, train, Engine.__init__, Engine.stage])
+def test_training_takes_no_labels(function):
+    names = {name.lower() for name in inspect.signature(function).parameters}
+    assert not names & {"y", "labels", "label", "target", "targets", "y_true"}
+
+
+# ---- weights ----
+
+
+def test_the_anchor_fades_linearly_to_zero(make_engine, tiny):
+    run = make_engine(tiny(step2__iterations=100, start__fade=0.5, weights__anchor=2.0))
+    weights = []
+    for iteration in (0, 10, 25, 49, 50, 99):
+        run.state.iteration = iteration
+        weights.append(term_weights(run, {})["anchor"])
+    assert weights == pytest.approx([2.0, 1.6, 1.0, 0.04, 0.0, 0.0])
+
+
+def test_the_generative_weight_falls_as_the_samples_lag(make_engine, tiny):
+    run = make_engine(tiny(sampler__max_gap=3.0, weights__generative=1.0))
+    gaps = [0.0, 1.0, 3.0, 10.0, 1e6]
+    weights = [term_weights(run, {"generative": torch.tensor(gap)})["generative"] for gap in gaps]
+    assert weights[0] == 1.0 and weights == sorted(weights, reverse=True) and weights[-1] < 1e-12
+    assert weights[2] == pytest.approx(1 / math.cosh(1.0) ** 2)
+    assert term_weights(run, {"generative": torch.tensor(-3.0)})["generative"] == weights[2]
+
+
+def test_the_papers_generative_weight_never_waits(make_engine, tiny):
+    run = make_engine(tiny(sampler__max_gap=None))
+    assert term_weights(run, {"generative": torch.tensor(1e6)})["generative"] == 1.0
+
+
+def test_other_weights_are_those_of_the_config(make_engine, tiny):
+    run = make_engine(tiny(weights__clustering_dam=0.25))
+    weights = term_weights(run, {})
+    assert weights["clustering_dam"] == 0.25
+    assert run.config.weights.anchor == 1.0  # the config itself is not faded
+
+
+# ---- chains on their way ----
+
+
+def test_chains_far_below_the_data_do_not_count():
+    data, sampled = torch.tensor([0.0, 2.0]), torch.tensor([1.0, -4.9, -5.1, -100.0])
+    assert settled(data, sampled, 5.0).tolist() == [True, True, False, False]
+
+
+def test_all_chains_count_if_none_has_arrived_or_no_burn_in_is_asked():
+    data, sampled = torch.tensor([0.0]), torch.tensor([-50.0, -60.0])
+    assert settled(data, sampled, 5.0).all()
+    assert settled(data, torch.tensor([0.0, -60.0]), None).all()
+
+
+# ---- starts ----
+
+
+def test_the_start_with_the_lowest_objective_is_kept(make_engine, tiny, monkeypatch):
+    run = make_engine(tiny(n_init=3, step2__iterations=3))
+    levels = iter([2.0, 0.5, 1.0])
+    kept = []
+
+    def flat_terms(run, batch, walked, samples):
+        anything = sum(p.sum() for p in run.state.net.parameters())
+        return {"clustering_augment": anything - anything.detach() + level[0]}
+
+    level = [0.0]
+    original = run.begin_attempt
+
+    def begin(attempt, weights):
+        if attempt:
+            kept.append(run.state.best)
+        level[0] = next(levels)
+        original(attempt, weights)
+
+    monkeypatch.setattr(recipe, "gedi_terms", flat_terms)
+    monkeypatch.setattr(run, "begin_attempt", begin)
+    train(run)
+    assert [best.objective for best in kept] == pytest.approx([2.0, 0.5])
+    assert run.state.best.objective == pytest.approx(0.5)
+    final = run.state.net.state_dict()
+    assert all(torch.equal(final[name], value) for name, value in kept[1].weights.items())
+
+
+def test_every_start_begins_from_the_weights_of_step_1_with_new_heads(make_engine, tiny):
+    run = make_engine(tiny())
+    weights = run.state.weights()
+    with torch.no_grad():
+        for p in run.state.net.parameters():
+            p.add_(1.0)
+    run.begin_attempt(1, weights)
+    now = run.state.net.state_dict()
+    body = [k for k in weights if k.startswith(("encoder.", "energy_head."))]
+    assert body and all(torch.equal(now[k], weights[k]) for k in body)
+    for name in ("projector.layers.0.weight", "nf_projector.layers.0.weight", "prototypes.directions"):
+        assert not torch.equal(now[name], weights[name])
+
+
+def test_step_1_is_run_once_whatever_the_number_of_starts(make_engine, tiny):
+    run = make_engine(tiny(n_init=3))
+    train(run)
+    stages = [(line["stage"], line["attempt"]) for line in run.history]
+    assert stages == [("step1", 0), ("step2", 0), ("step2", 1), ("step2", 2)]
+
+
+def test_the_start_sets_labels_and_cluster_sizes(make_engine, tiny):
+    run = make_engine(tiny())
+    recipe.set_start(run, seed=0)
+    counts = torch.bincount(run.state.start_labels, minlength=2)
+    assert len(run.state.start_labels) == 80
+    torch.testing.assert_close(run.state.marginals, (counts + 1.0) / (counts.sum() + 2.0))
+
+
+def test_equal_cluster_sizes_can_be_asked_for(make_engine, tiny):
+    run = make_engine(tiny(clustering__marginals="uniform"))
+    recipe.set_start(run, seed=0)
+    assert run.state.marginals is None
+
+
+def test_the_papers_start_is_random(make_engine, tiny):
+    run = make_engine(tiny(start__kind="none"))
+    assert recipe.set_start(run, seed=0) is None and run.state.start_labels is None
+
+
+def test_the_queue_keeps_the_newest_embeddings(make_engine, tiny):
+    run = make_engine(tiny(clustering__queue=3))
+    for value in (1.0, 2.0):
+        run.remember(torch.full((2, 8), value))
+    assert run.state.queue[:, 0].tolist() == [2.0, 2.0, 1.0]

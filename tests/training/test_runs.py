@@ -1,0 +1,169 @@
+"""RUN folders: read back bit by bit, never written over, and damage is one sentence."""
+
+import json
+import pickle
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+import torch
+
+from gedi.errors import RunError
+from gedi.training import runs
+
+
+@pytest.fixture
+def folder(fitted, tmp_path):
+    path = runs.claim(tmp_path / "run")
+    runs.save(fitted, path, {"data": "blobs", "unknown": float("nan")})
+    return path
+
+
+def one_sentence(error) -> str:
+    message = str(error.value)
+    assert "\n" not in message and len(message) < 500
+    return message
+
+
+def test_a_run_folder_holds_four_files_and_no_leftovers(folder):
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "config.yaml",
+        "metrics.jsonl",
+        "model.safetensors",
+        "results.json",
+    ]
+
+
+def test_a_model_is_read_back_bit_by_bit(fitted, folder, blobs):
+    again = runs.load(folder)
+    mine, theirs = fitted.net.state_dict(), again.net.state_dict()
+    assert mine.keys() == theirs.keys() and all(torch.equal(mine[k], theirs[k]) for k in mine)
+    assert torch.equal(fitted.chains, again.chains)
+    assert again.config == fitted.config
+    assert (again.n_clusters, again.seed, again.n_features) == (2, 0, 2)
+    for method in ("predict", "predict_proba", "transform", "score_samples", "ood_score"):
+        assert np.array_equal(getattr(again, method)(blobs), getattr(fitted, method)(blobs)), method
+    assert np.array_equal(again.sample(5, seed=1), fitted.sample(5, seed=1))
+
+
+def test_history_is_json_lines(fitted, folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["stage"], line["iteration"]) for line in lines] == [("step1", 4), ("step2", 6)]
+
+
+def test_json_holds_no_nan(folder):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    results = json.loads((folder / "results.json").read_text(), parse_constant=refuse)
+    for line in (folder / "metrics.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=refuse)
+    assert results["unknown"] is None and results["data"] == "blobs"
+
+
+def test_results_say_where_they_come_from(folder):
+    results = json.loads((folder / "results.json").read_text())
+    assert {"date", "python", "versions", "machine", "command"} <= results["provenance"].keys()
+    assert results["provenance"]["versions"]["torch"] == version("torch")
+    assert {"objective", "seconds", "gradient_evaluations", "walk_crossing"} <= results.keys()
+
+
+# ---- claiming ----
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(RunError, match="exists already") as error:
+        runs.claim(tmp_path)
+    one_sentence(error)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_file_in_the_way_is_refused(tmp_path):
+    (tmp_path / "run").write_text("mine")
+    for path in (tmp_path / "run", tmp_path / "run" / "below"):
+        with pytest.raises(RunError):
+            runs.claim(path)
+    assert (tmp_path / "run").read_text() == "mine"
+
+
+def test_an_empty_folder_and_a_new_one_are_taken(tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert runs.claim(tmp_path / "empty").is_dir()
+    assert runs.claim(tmp_path / "a" / "new").is_dir()
+
+
+# ---- damage ----
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "model.safetensors"])
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(RunError, match=name) as error:
+        runs.load(folder)
+    one_sentence(error)
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(RunError, match="not a run folder") as error:
+        runs.load(tmp_path / "nowhere")
+    one_sentence(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a: [1\nb: {",
+        "just text",
+        "- 1\n- 2",
+        "training: [1]",
+        "training: {}",
+        "\x00",
+        "!!python/object:os.system {}",
+    ],
+)
+def test_a_broken_config_is_one_sentence(folder, text):
+    (folder / "config.yaml").write_text(text)
+    with pytest.raises(RunError, match="cannot be read") as error:
+        runs.load(folder)
+    one_sentence(error)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("- 32", "- 16"),
+        ("n_features: 2", "n_features: 3"),
+        ("steps: 3", "stepps: 3"),
+        ("image_shape: null", "image_shape: 5"),
+    ],
+)
+def test_a_config_that_does_not_fit_its_weights_is_one_sentence(folder, old, new):
+    text = (folder / "config.yaml").read_text()
+    assert old in text
+    (folder / "config.yaml").write_text(text.replace(old, new))
+    with pytest.raises(RunError, match="cannot be read") as error:
+        runs.load(folder)
+    one_sentence(error)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "pickle", "torch"])
+def test_weights_that_are_not_safetensors_are_refused(folder, damage):
+    path = folder / "model.safetensors"
+    if damage == "torch":
+        torch.save({"net": torch.zeros(1)}, path)
+    else:
+        whole = path.read_bytes()
+        path.write_bytes({"truncated": whole[: len(whole) // 2], "empty": b"", "pickle": pickle.dumps([1, 2])}[damage])
+    with pytest.raises(RunError, match="cannot be read") as error:
+        runs.load(folder)
+    one_sentence(error)
+
+
+@pytest.mark.parametrize("name", ["results.json", "metrics.jsonl"])
+def test_broken_numbers_are_one_sentence(folder, name):
+    (folder / name).write_text("{")
+    with pytest.raises(RunError, match="cannot be read") as error:
+        runs.load(folder)
+    one_sentence(error)

@@ -1,0 +1,55 @@
+"""The start: a cut of the graph that the walks draw."""
+
+import numpy as np
+import pytest
+
+from gedi.training.start import cut_graph, kmeans
+
+
+@pytest.fixture(scope="module")
+def strips():
+    """Two long strips side by side, nearer to each other than they are long; and walks that stay on their strip."""
+    rng = np.random.default_rng(0)
+    along = rng.uniform(0, 10, (2, 100))
+    points = np.stack([along.ravel(), np.repeat([0.0, 1.0], 100)], axis=1)
+    ends = [points + np.stack([rng.normal(0, 1.5, 200), np.zeros(200)], axis=1) for _ in range(5)]
+    return points, ends, np.repeat([0, 1], 100)
+
+
+def agreement(a, b):
+    same = np.mean(a == b)
+    return max(same, 1 - same)
+
+
+def test_walks_that_stay_at_home_give_their_components(strips):
+    points, ends, truth = strips
+    start = cut_graph(points, ends, 2, nodes=30, seed=0)
+    assert agreement(start.labels, truth) == 1.0
+    assert start.crossing == 0.0
+    assert agreement(kmeans(points, 2, seed=0, n_init=5)[0], truth) < 0.7  # k-means cuts the strips across
+
+
+def test_walks_that_cross_are_counted(strips):
+    points, ends, truth = strips
+    crossed = ends[0].copy()
+    crossed[:20, 1] = 1.0  # 20 of the 1,000 walks change strips
+    start = cut_graph(points, [crossed, *ends[1:]], 2, nodes=30, seed=0)
+    assert agreement(start.labels, truth) == 1.0
+    assert start.crossing == pytest.approx(20 / 1000)
+
+
+def test_the_same_seed_gives_the_same_cut(strips):
+    points, ends, _ = strips
+    one, two = (cut_graph(points, ends, 3, nodes=30, seed=4) for _ in range(2))
+    assert np.array_equal(one.labels, two.labels) and one.crossing == two.crossing
+
+
+def test_fewer_nodes_than_clusters_and_equal_rows_are_survived():
+    points = np.zeros((6, 2))
+    start = cut_graph(points, [points], 3, nodes=1, seed=0)
+    assert start.labels.shape == (6,) and np.isfinite(start.crossing)
+
+
+def test_kmeans_never_asks_for_more_centres_than_rows():
+    labels, centres = kmeans(np.array([[0.0], [1.0]]), 5, seed=0)
+    assert sorted(labels) == [0, 1] and len(centres) == 2
