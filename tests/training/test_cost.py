@@ -12,7 +12,7 @@ from gedi.training.model import fit_rows
 @pytest.fixture
 def clock(monkeypatch):
     """A machine on which work has a known price: seconds a stage's iteration, a start, and everything else."""
-    price = {"step1": 1.0, "embedding": 2.0, "step2": 4.0, "start": 50.0, "rest": 10.0}
+    price = {"step1": 1.0, "embedding": 2.0, "step2": 4.0, "start": 500.0, "rest": 10.0}
     now = [0.0]
     monkeypatch.setattr(cost.time, "monotonic", lambda: now[0])
 

@@ -12,9 +12,9 @@ from gedi.training.recipe import train
 
 
 def drive(run, losses, stage="step2"):
-    """A stage whose losses are given: one a iteration, as the clustering term."""
+    """A stage whose losses are given: one an iteration, as the clustering term."""
     config = getattr(run.config, stage)
-    for loss, _ in zip(losses, run.stage(stage, config), strict=False):
+    for _, loss in zip(run.stage(stage, config), losses, strict=True):
         anything = sum(p.sum() for p in run.state.net.parameters())
         run.descend({"clustering_augment": 0 * anything + loss}, {"clustering_augment": 1.0})
 
@@ -27,6 +27,7 @@ def test_the_rate_warms_up_stays_and_falls():
     assert rate(0, config) == pytest.approx(1 / 50)
     assert rate(24, config) == pytest.approx(0.5)
     assert rate(49, config) == rate(499, config) == 1.0
+    assert rate(625, config) == pytest.approx(0.1 + 0.9 * (1 + math.sqrt(0.5)) / 2)
     assert rate(750, config) == pytest.approx((1 + 0.1) / 2)
     assert rate(1000, config) == pytest.approx(0.1)
     after = [rate(i, config) for i in range(500, 1000)]
@@ -166,6 +167,13 @@ def test_no_state_is_the_best_while_the_start_has_a_say(make_engine, tiny, monke
     run = make_engine(tiny(start__fade=0.5))
     drive(run, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     assert run.state.best.iteration == 3
+
+
+def test_the_papers_state_is_the_last_one(make_engine, tiny, monkeypatch):
+    monkeypatch.setattr(module, "WINDOW", 1)
+    run = make_engine(tiny(keep_best=False))
+    drive(run, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    assert run.state.best.iteration == 6
 
 
 def test_the_same_seed_gives_the_same_weights(make_engine, tiny):

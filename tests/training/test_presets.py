@@ -79,6 +79,10 @@ def test_swav_has_no_energy_no_walks_and_no_start(blobs, calls, name):
     assert (config.clustering.firmness, config.clustering.marginals, config.start.kind) == (1.0, "uniform", "none")
 
 
+def test_swav_gets_the_iterations_of_all_stages(tiny):
+    assert with_method(tiny(embedding__iterations=5), "swav").step2.iterations == 4 + 5 + 6
+
+
 def test_gedi_is_the_config_itself_in_a_copy(tiny):
     config = tiny()
     same = with_method(config, "gedi")

@@ -78,30 +78,30 @@ def test_the_start_with_the_lowest_objective_is_kept(make_engine, tiny, monkeypa
         return {"clustering_augment": anything - anything.detach() + level[0]}
 
     level = [0.0]
-    original = run.begin_attempt
+    original = run._begin_attempt
 
-    def begin(attempt, weights):
+    def begin(attempt):
         if attempt:
             kept.append(run.state.best)
         level[0] = next(levels)
-        original(attempt, weights)
+        original(attempt)
 
     monkeypatch.setattr(recipe, "gedi_terms", flat_terms)
-    monkeypatch.setattr(run, "begin_attempt", begin)
+    monkeypatch.setattr(run, "_begin_attempt", begin)
     train(run)
     assert [best.objective for best in kept] == pytest.approx([2.0, 0.5])
-    assert run.state.best.objective == pytest.approx(0.5)
+    assert run.state.kept.objective == pytest.approx(0.5)
     final = run.state.net.state_dict()
     assert all(torch.equal(final[name], value) for name, value in kept[1].weights.items())
 
 
 def test_every_start_begins_from_the_weights_of_step_1_with_new_heads(make_engine, tiny):
     run = make_engine(tiny())
-    weights = run.state.weights()
+    weights = run.state.after_step1 = run.state.weights()
     with torch.no_grad():
         for p in run.state.net.parameters():
             p.add_(1.0)
-    run.begin_attempt(1, weights)
+    run._begin_attempt(1)
     now = run.state.net.state_dict()
     body = [k for k in weights if k.startswith(("encoder.", "energy_head."))]
     assert body and all(torch.equal(now[k], weights[k]) for k in body)

@@ -120,9 +120,9 @@ class StartConfig:
 class StageConfig:
     """One step of Alg. 2."""
 
-    iterations: int = 1500
+    iterations: int = 1500  # batches seen; 0 leaves the step out
     batch_size: int = 400  # never more than there are rows
-    learning_rate: float = 2e-3
+    learning_rate: float = 2e-3  # at its top, between warm-up and decay
     betas: tuple[float, float] = (0.9, 0.999)  # Adam
     warmup: int = 100  # iterations of linear warm-up
     decay_from: float = 0.5  # share of the iterations after which the learning rate falls (1: never)
@@ -134,19 +134,19 @@ class StageConfig:
 class TrainingConfig:
     """All of a run's settings."""
 
-    net: NetConfig = field(default_factory=NetConfig)
-    sampler: SamplerConfig = field(default_factory=SamplerConfig)
-    dam: DamConfig = field(default_factory=DamConfig)
-    augment: AugmentConfig = field(default_factory=AugmentConfig)
-    clustering: ClusteringConfig = field(default_factory=ClusteringConfig)
-    negative_free: NegativeFreeConfig = field(default_factory=NegativeFreeConfig)
-    weights: WeightsConfig = field(default_factory=WeightsConfig)
-    start: StartConfig = field(default_factory=StartConfig)
-    step1: StageConfig = field(default_factory=StageConfig)
+    net: NetConfig = field(default_factory=NetConfig)  # networks
+    sampler: SamplerConfig = field(default_factory=SamplerConfig)  # samples of p_Psi
+    dam: DamConfig = field(default_factory=DamConfig)  # walks along the model's manifold
+    augment: AugmentConfig = field(default_factory=AugmentConfig)  # views of a row
+    clustering: ClusteringConfig = field(default_factory=ClusteringConfig)  # L_DI
+    negative_free: NegativeFreeConfig = field(default_factory=NegativeFreeConfig)  # L_NF
+    weights: WeightsConfig = field(default_factory=WeightsConfig)  # of the terms of Eq. 10
+    start: StartConfig = field(default_factory=StartConfig)  # first labels of step 2
+    step1: StageConfig = field(default_factory=StageConfig)  # the density alone
     embedding: StageConfig = field(
         default_factory=lambda: StageConfig(iterations=0)
     )  # step 2 before its clusters: L_NF, CE
-    step2: StageConfig = field(default_factory=lambda: StageConfig(iterations=800, average=0.98))
+    step2: StageConfig = field(default_factory=lambda: StageConfig(iterations=800, average=0.98))  # all of Eq. 10
     keep_best: bool = True  # step 2 hands on the state with the lowest smoothed objective (paper: the last one)
     n_init: int = 1  # runs of start and step 2 on the same energy; the lowest objective is kept
     scaling: Literal["feature", "global", "none"] = (
@@ -156,18 +156,31 @@ class TrainingConfig:
 
 def check(config: TrainingConfig) -> TrainingConfig:
     """Refuse values that cannot work, naming the setting; returns the config unchanged."""
+    stages = ("step1", "embedding", "step2")
     positive = ["sampler.steps", "sampler.buffer_size", "clustering.tau", "clustering.epsilon", "n_init"]
-    positive += ["step1.batch_size", "step2.batch_size", "step1.learning_rate", "step2.learning_rate"]
     positive += ["net.representation", "net.embedding", "net.projector_hidden", "clustering.iterations"]
+    positive += ["sampler.noise", "sampler.final_noise", "net.frequency", "negative_free.beta"]
+    positive += ["start.nodes", "start.walks", "start.repeats"]
+    positive += [f"{stage}.{name}" for stage in stages for name in ("batch_size", "learning_rate")]
+    not_negative = ["dam.steps", "dam.radius", "clustering.queue", "sampler.data_noise", "sampler.box_margin"]
+    not_negative += ["augment.noise", "augment.neighbours"]
+    not_negative += [f"{stage}.{name}" for stage in stages for name in ("iterations", "warmup")]
+    shares = ["sampler.restart", "sampler.from_data", "start.fade", *(f"{stage}.average" for stage in stages)]
+    # Written so that NaN fails every comparison; None is a length still to be set from the data.
     for path in positive:
-        if get(config, path) <= 0:
-            raise ConfigError(f"training.{path} must be positive, got {get(config, path)}.")
-    for path in ["step1.iterations", "step2.iterations", "dam.steps", "clustering.queue", "start.walks"]:
-        if get(config, path) < 0:
-            raise ConfigError(f"training.{path} must not be negative, got {get(config, path)}.")
-    for path in ["sampler.restart", "sampler.from_data", "start.fade", "step1.average", "step2.average"]:
+        if (value := get(config, path)) is not None and not value > 0:
+            raise ConfigError(f"training.{path} must be positive, got {value}.")
+    for path in not_negative:
+        if (value := get(config, path)) is not None and not value >= 0:
+            raise ConfigError(f"training.{path} must not be negative, got {value}.")
+    for path in shares:
         if not 0 <= get(config, path) <= 1:
             raise ConfigError(f"training.{path} must lie between 0 and 1, got {get(config, path)}.")
+    for path in (f"{stage}.betas" for stage in stages):
+        if not all(0 <= beta < 1 for beta in get(config, path)):
+            raise ConfigError(f"training.{path} must lie in [0, 1), got {get(config, path)}.")
+    if not config.net.hidden or min(config.net.hidden) < 1:
+        raise ConfigError(f"training.net.hidden must name at least one layer of neurons, got {config.net.hidden}.")
     if not 0 < config.clustering.firmness <= 1:
         raise ConfigError(f"training.clustering.firmness must lie in (0, 1], got {config.clustering.firmness}.")
     return config

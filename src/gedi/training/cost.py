@@ -16,15 +16,17 @@ TRIAL = 6  # iterations of each stage that are timed
 def estimate_seconds(rows: np.ndarray, config: TrainingConfig, n_clusters: int) -> float:
     """Seconds a whole fit will take on this machine, from a trial of a few iterations of each stage."""
     stages = ("step1", "embedding", "step2")
-    short = {name: min(TRIAL, getattr(config, name).iterations) for name in stages}
-    fixed = _trial(rows, config, n_clusters, dict.fromkeys(stages, 0))
-    seconds = fixed
+    # Without step 2 there is neither embedding nor start: one iteration of it is part of what is paid once.
+    least = dict.fromkeys(stages, 0) | {"step2": min(1, config.step2.iterations)}
+    bare = _trial(rows, config, n_clusters, dict.fromkeys(stages, 0))
+    once = _trial(rows, config, n_clusters, least) if least["step2"] else bare
+    seconds = bare + max(0.0, once - bare) * config.n_init
     for name in stages:
-        if short[name]:
-            alone = dict.fromkeys(stages, 0) | {name: short[name]}
-            each = max(0.0, _trial(rows, config, n_clusters, alone) - fixed) / short[name]
+        count = getattr(config, name).iterations
+        if count and (name == "step1" or config.step2.iterations):
+            timed = _trial(rows, config, n_clusters, least | {name: least[name] + min(TRIAL, count)})
             repeats = 1 if name == "step1" else config.n_init
-            seconds += each * getattr(config, name).iterations * repeats
+            seconds += max(0.0, timed - once) / min(TRIAL, count) * count * repeats
     return seconds
 
 

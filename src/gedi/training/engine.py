@@ -14,15 +14,21 @@ from gedi.errors import GediError
 from gedi.objectives import sinkhorn
 from gedi.sampling import Box, DamInfo, ReplayBuffer, dam, sgld
 from gedi.training.build import build_net
+from gedi.training.checkpoint import Checkpoints, pack, unpack
 from gedi.training.config import StageConfig, TrainingConfig
 from gedi.training.state import Best, TrainState, averaged_copy
 
+STAGES = ("start", "step1", "after step1", "embedding", "after embedding", "step2", "after step2")
 WINDOW = 50  # iterations between two lines of history, and two looks at the best state
 SMOOTHING = 0.98  # decay of the smoothed objective
 
 
 class DivergedError(GediError):
     """Training left the finite numbers."""
+
+
+class StoppedError(GediError):
+    """Training was asked to stop; its state is saved if there is a place for it."""
 
 
 class Batch(NamedTuple):
@@ -58,13 +64,16 @@ class Engine:
         seed: int,
         augment: Augment,
         on_progress: Callable[[Progress], None] | None = None,
+        checkpoints: Checkpoints | None = None,
+        save_every: float = 30.0,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.fabric = Fabric(accelerator="cpu", devices=1)
         self.config, self.n_clusters, self.augment_rows = config, n_clusters, augment
         self.x = self.fabric.to_device(x)
         self.on_progress = on_progress
         self.history: list[dict[str, float | str]] = []
-        self.walk_crossing = math.nan  # share of the start's walks that change cluster
+        self.walk_crossing: float | None = None  # share of the start's walks that change cluster
         self.seconds = {"sgld": 0.0, "dam": 0.0, "step": 0.0}
         generator = torch.Generator().manual_seed(seed)
         box = Box.around(self.x, config.sampler.box_margin)
@@ -78,20 +87,28 @@ class Engine:
             queue=torch.empty(0, config.net.embedding),
             generator=generator,
         )
+        self.checkpoints, self.save_every, self.should_stop = checkpoints, save_every, should_stop
         self._values: dict[str, float] = {}
-        self._objective = math.nan
-        self._began = time.monotonic()
+        self._began = self._saved = time.monotonic()
+        if checkpoints is not None and checkpoints.exists():
+            self._restore(checkpoints)
 
     # -- the verbs of Algorithm 2 -------------------------------------------------------------------------------------
 
     def stage(self, name: str, config: StageConfig) -> Iterator[Batch]:
-        """Yield one batch an iteration; warm-up, decay, averaging, history and progress happen around it."""
+        """Yield one batch an iteration; warm-up, decay, averaging, history, progress and checkpoints happen around it.
+
+        A resumed run passes over stages it had finished, and enters the one it was in where it stopped.
+        """
         state = self.state
-        state.stage, state.iteration, self._objective = name, 0, math.nan
-        state.net.train()
-        if config.iterations and name != "step1":
+        if STAGES.index(state.stage) > STAGES.index(name):
+            return
+        if self.is_before(name):
             # Empty moments: those of the stage before belong to other losses.
             state.optimiser = _adam(state.net, config)
+            state.stage, state.iteration, state.objective = name, 0, None
+        self._values.clear()  # a line of history tells of its own stage only
+        state.net.train()
         while state.iteration < config.iterations:
             for group in state.optimiser.param_groups:
                 group["lr"] = config.learning_rate * rate(state.iteration, config)
@@ -101,7 +118,26 @@ class Engine:
             state.update_average(min(config.average, state.iteration / (state.iteration + 10)))
             if state.iteration % WINDOW == 0 or state.iteration == config.iterations:
                 self._look(name, config)
+            self._save_if_due()
         state.load_weights(state.weights())
+        if name == "step1":
+            state.after_step1 = state.weights()
+        if name == "step2" and state.best.objective < state.kept.objective:
+            state.kept = state.best
+        state.stage, state.iteration = f"after {name}", 0
+        self._save_if_due(stage_ended=config.iterations > 0)
+
+    def attempts(self) -> Iterator[int]:
+        """The starts of step 2 still to be tried, each from the weights of step 1."""
+        last = self.config.n_init if self.config.step2.iterations else 0
+        for attempt in range(self.state.attempt, last):
+            if attempt > self.state.attempt or self.state.stage == "after step1":
+                self._begin_attempt(attempt)
+            yield attempt
+
+    def is_before(self, name: str) -> bool:
+        """Whether this attempt has not yet entered the stage."""
+        return STAGES.index(self.state.stage) < STAGES.index(name)
 
     def langevin(self, n: int) -> torch.Tensor:
         """Samples of p_Psi: persistent chains moved by SGLD (Sec. 3.1)."""
@@ -187,11 +223,12 @@ class Engine:
 
     # -- bookkeeping --------------------------------------------------------------------------------------------------
 
-    def begin_attempt(self, attempt: int, weights: dict[str, torch.Tensor]) -> None:
+    def _begin_attempt(self, attempt: int) -> None:
         """Back to the weights of step 1 with new heads, so that attempts differ in their clusters alone."""
         state = self.state
-        state.attempt, state.best = attempt, Best()
+        state.attempt, state.best, state.stage = attempt, Best(), "after step1"
         state.queue = state.queue[:0]
+        weights = state.after_step1
         if attempt:
             fresh = build_net(self.config.net, self.x.shape[1], self.n_clusters, state.generator).state_dict()
             heads = ("projector.", "nf_projector.", "prototypes.")
@@ -205,19 +242,38 @@ class Engine:
     def _smooth_objective(self) -> None:
         parts = [v for k, v in self._values.items() if k.startswith("clustering_")]
         if self.state.stage == "step2" and parts:
-            now = sum(parts) / len(parts)
-            old = self._objective
-            self._objective = now if math.isnan(old) else SMOOTHING * old + (1 - SMOOTHING) * now
-            self._values["objective"] = self._objective
+            now, old = sum(parts) / len(parts), self.state.objective
+            self.state.objective = now if old is None else SMOOTHING * old + (1 - SMOOTHING) * now
+            self._values["objective"] = self.state.objective
+
+    def _save_if_due(self, *, stage_ended: bool = False) -> None:
+        stop = self.should_stop()
+        is_due = stop or stage_ended or time.monotonic() - self._saved >= self.save_every
+        if self.checkpoints is not None and is_due:
+            tensors, counters = pack(self.state)
+            extra = {"history": self.history, "seconds": self.seconds, "walk_crossing": self.walk_crossing}
+            self.checkpoints.save(tensors, counters | extra)
+            self._saved = time.monotonic()
+        if stop:
+            raise StoppedError(f"Stopped in {self.state.stage} at iteration {self.state.iteration}.")
+
+    def _restore(self, checkpoints: Checkpoints) -> None:
+        tensors, counters = checkpoints.load()
+        stages = {"step1": self.config.step1, "embedding": self.config.embedding, "step2": self.config.step2}
+        if counters["stage"] in stages:
+            self.state.optimiser = _adam(self.state.net, stages[counters["stage"]])
+        unpack(self.state, tensors, counters)
+        self.history, self.seconds = counters["history"], counters["seconds"]
+        self.walk_crossing = counters["walk_crossing"]
 
     def _look(self, name: str, config: StageConfig) -> None:
         state = self.state
         line: dict[str, float | str] = {"stage": name, "attempt": state.attempt, "iteration": state.iteration}
         self.history.append(line | self._values)
         faded = state.iteration >= self.config.start.fade * config.iterations
-        is_better = self._objective < state.best.objective or not self.config.keep_best
-        if name == "step2" and faded and is_better:
-            state.best = Best(self._objective, state.weights(), state.iteration)
+        objective = state.objective if name == "step2" and faded else None
+        if objective is not None and (objective < state.best.objective or not self.config.keep_best):
+            state.best = Best(objective, state.weights(), state.iteration)
         if self.on_progress is not None:
             seconds = time.monotonic() - self._began
             values = dict(self._values)

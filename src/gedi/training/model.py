@@ -19,6 +19,7 @@ from gedi.nets import GediNet
 from gedi.objectives import cluster_log_probs
 from gedi.sampling import Box, sgld
 from gedi.training.build import fill_from_data
+from gedi.training.checkpoint import Checkpoints
 from gedi.training.config import TrainingConfig, check
 from gedi.training.engine import Engine, Progress
 from gedi.training.recipe import settled, train
@@ -119,8 +120,11 @@ def fit_rows(
     seed: int,
     image_shape: tuple[int, ...] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    checkpoints: Checkpoints | None = None,
+    save_every: float = 30.0,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> TrainedModel:
-    """Train on checked rows [n, d] in the user's units."""
+    """Train on checked rows [n, d] in the user's units; goes on from ``checkpoints`` if they hold any."""
     began = time.monotonic()
     check(config)
     scaler = Scaler().fit(x, mode=config.scaling)
@@ -128,12 +132,22 @@ def fit_rows(
     config = fill_from_data(config, scaled)
     rows = torch.from_numpy(scaled)
     augment = row_augmentation(config.augment, rows, image_shape)
-    engine = Engine(config, rows, n_clusters, seed=seed, augment=augment, on_progress=on_progress)
+    engine = Engine(
+        config,
+        rows,
+        n_clusters,
+        seed=seed,
+        augment=augment,
+        on_progress=on_progress,
+        checkpoints=checkpoints,
+        save_every=save_every,
+        should_stop=should_stop,
+    )
     train(engine)
     state = engine.state
     results = {
-        "objective": state.best.objective,
-        "best_iteration": state.best.iteration,
+        "objective": state.kept.objective,
+        "best_iteration": state.kept.iteration,
         "walk_crossing": engine.walk_crossing,
         "gradient_evaluations": state.gradient_evaluations,
         "seconds": time.monotonic() - began,

@@ -20,34 +20,29 @@ from gedi.training.start import Start, cut_graph, kmeans
 
 def train(run: Engine) -> None:
     """GEDI training (Alg. 2). The baselines are the same lines with some weights or iterations at zero."""
-    config, net = run.config, run.state.net
+    config, state = run.config, run.state
 
     # Step 1: fit the density, -CE(p, p_Psi).
     for batch in run.stage("step1", config.step1):
         samples = run.langevin(len(batch.x))
         terms = generative_terms(run, batch.x, samples)
         run.descend(terms, term_weights(run, terms))
-    after_step1 = run.state.weights()
 
     # Step 2: maximise the whole of Eq. 10, from `n_init` starts; keep the lowest objective, never look at labels.
-    best = run.state.best
-    for attempt in range(config.n_init if config.step2.iterations else 0):
-        run.begin_attempt(attempt, after_step1)
+    for attempt in run.attempts():
         for batch in run.stage("embedding", config.embedding):
             terms = embedding_terms(run, batch)
             run.descend(terms, term_weights(run, terms))
-        set_start(run, seed=attempt)
+        if run.is_before("step2"):
+            set_start(run, seed=attempt)
         for batch in run.stage("step2", config.step2):
             walked = run.walk(batch.x)[0] if config.weights.clustering_dam else None
             samples = run.langevin(len(batch.x)) if config.weights.generative else None
             terms = gedi_terms(run, batch, walked, samples)
             run.descend(terms, term_weights(run, terms))
-        if run.state.best.objective < best.objective:
-            best = run.state.best
-    if best.weights:
-        run.state.best = best
-        run.state.load_weights(best.weights)
-    net.eval()
+    if state.kept.weights:
+        state.load_weights(state.kept.weights)
+    state.net.eval()
 
 
 def embedding_terms(run: Engine, batch: Batch) -> dict[str, torch.Tensor]:
@@ -149,7 +144,7 @@ def set_start(run: Engine, seed: int) -> Start | None:
         start = cut_graph(run.x.numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed)
     else:
         z = F.normalize(state.average.nf_projector(state.average.encoder(run.x))).numpy()
-        start = Start(kmeans(z, run.n_clusters, seed, n_init=c.repeats)[0], crossing=math.nan)
+        start = Start(kmeans(z, run.n_clusters, seed, n_init=c.repeats)[0], crossing=None)
     run.walk_crossing = start.crossing
     state.start_labels = torch.as_tensor(start.labels, dtype=torch.long)
     if config.clustering.marginals == "start":

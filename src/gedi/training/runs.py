@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import yaml
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as safetensors_bytes
 
 from gedi.data import Scaler
 from gedi.errors import RunError
 from gedi.sampling import Box
 from gedi.training.build import build_net
+from gedi.training.checkpoint import Checkpoints, write_whole
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.model import TrainedModel
 
 CONFIG, MODEL, METRICS, RESULTS = "config.yaml", "model.safetensors", "metrics.jsonl", "results.json"
+PLAN = "plan.yaml"
 
 
 def provenance() -> dict[str, Any]:
@@ -35,9 +42,14 @@ def provenance() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: version(name) for name in libraries},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads",
-        # Names only: where somebody keeps their files is nobody else's business.
-        "command": " ".join(Path(word).name or word for word in sys.argv),
+        "command": command(),
     }
+
+
+def command() -> str:
+    """The command that is running, absolute paths cut to their names: where people keep files is their business."""
+    words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv]
+    return " ".join(["gedi" if words[0] == "cli.py" else words[0], *words[1:]])
 
 
 def claim(folder: str | Path) -> Path:
@@ -50,6 +62,52 @@ def claim(folder: str | Path) -> Path:
     except OSError as error:
         raise RunError(f"The run folder {folder} cannot be made: {error.strerror}.") from error
     return folder
+
+
+@contextmanager
+def claimed(folder: str | Path) -> Iterator[Path]:
+    """A new RUN folder to work on; if the work fails, nothing half-made is left behind.
+
+    A run that was stopped and can be resumed is not half-made: it stays.
+    """
+    folder = Path(folder)
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    claim(folder)
+    try:
+        yield folder
+    except BaseException:
+        if Checkpoints(folder).exists():
+            raise
+        for file in folder.iterdir():
+            file.unlink()
+        with suppress(OSError):  # somebody else's file beside ours keeps its folder
+            for path in made:
+                path.rmdir()
+        raise
+
+
+def write_plan(folder: Path, plan: dict[str, Any]) -> None:
+    """What was asked for, written before training starts: a stopped run goes on from it."""
+    replace_text(folder / PLAN, yaml.safe_dump(plan, sort_keys=False))
+
+
+def read_plan(folder: str | Path) -> dict[str, Any]:
+    """The plan of a run that was begun."""
+    path = Path(folder) / PLAN
+    if not path.is_file():
+        raise RunError(f"{folder} is not a run that can be resumed: it has no {PLAN}.")
+    try:
+        plan = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise _unreadable(Path(folder), error) from error
+    if not isinstance(plan, dict) or not {"data", "n_clusters", "seed", "training", "rows_sha256"} <= plan.keys():
+        raise RunError(f"{path} is not a plan of a run.")
+    return plan
+
+
+def fingerprint(rows: np.ndarray) -> str:
+    """Tells whether two arrays hold the same rows."""
+    return hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
 
 
 def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None) -> None:
@@ -65,10 +123,10 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
     tensors = {f"net.{name}": value.contiguous() for name, value in model.net.state_dict().items()}
     tensors |= {"sampler.chains": model.chains, "sampler.low": model.box.low, "sampler.high": model.box.high}
     replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
-    save_file(tensors, folder / f".{MODEL}")
-    os.replace(folder / f".{MODEL}", folder / MODEL)
     replace_text(folder / METRICS, "".join(json.dumps(finite(line)) + "\n" for line in model.history))
     write_results(folder, model.results | (extra or {}))
+    # Last: a folder that has a model is whole.
+    write_whole(folder / MODEL, safetensors_bytes(tensors))
 
 
 def write_results(folder: Path, results: dict[str, Any]) -> None:
@@ -104,8 +162,15 @@ def load(folder: str | Path) -> TrainedModel:
             results=_read_results(folder),
             history=_read_history(folder),
         )
-    except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError, yaml.YAMLError) as error:
-        raise RunError(f"The run folder {folder} cannot be read: {type(error).__name__}: {error}") from error
+    except (LookupError, AttributeError, TypeError, ValueError, RuntimeError, OSError) as error:
+        raise _unreadable(folder, error) from error
+    except (SafetensorError, yaml.YAMLError) as error:
+        raise _unreadable(folder, error) from error
+
+
+def _unreadable(folder: Path, error: Exception) -> RunError:
+    reason = " ".join(str(error).split())[:300]  # yaml and torch explain over many lines
+    return RunError(f"The run folder {folder} cannot be read: {type(error).__name__}: {reason}")
 
 
 def _read_results(folder: Path) -> dict[str, Any]:
@@ -129,6 +194,4 @@ def finite(value: Any) -> Any:
 
 def replace_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    write_whole(path, text.encode())

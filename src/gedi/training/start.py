@@ -15,7 +15,7 @@ class Start(NamedTuple):
     """Labels to start from, and the share of walks that leave their own cluster (lower is better)."""
 
     labels: np.ndarray
-    crossing: float
+    crossing: float | None
 
 
 def cut_graph(points: np.ndarray, ends: list[np.ndarray], n_clusters: int, *, nodes: int, seed: int) -> Start:

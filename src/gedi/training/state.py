@@ -31,10 +31,13 @@ class TrainState:
     buffer: ReplayBuffer
     queue: torch.Tensor  # past embeddings for Sinkhorn, newest first
     generator: torch.Generator
-    stage: str = "step1"
+    stage: str = "start"
     iteration: int = 0
     attempt: int = 0
-    best: Best = field(default_factory=Best)
+    best: Best = field(default_factory=Best)  # of this attempt
+    kept: Best = field(default_factory=Best)  # of all attempts so far
+    after_step1: dict[str, torch.Tensor] = field(default_factory=dict)  # where every attempt starts
+    objective: float | None = None  # smoothed objective of step 2
     marginals: torch.Tensor | None = None  # cluster sizes asked of Sinkhorn; None: equal
     start_labels: torch.Tensor | None = None  # the start's label of every row; None: no start
     gradient_evaluations: int = 0  # evaluations of d log p / dx, in rows

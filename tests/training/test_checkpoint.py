@@ -1,0 +1,152 @@
+"""Runs that are stopped or killed and go on as if nothing had happened."""
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from gedi.data import load
+from gedi.training import checkpoint as checkpoint_module
+from gedi.training.checkpoint import CheckpointError, Checkpoints
+from gedi.training.config import override
+from gedi.training.engine import StoppedError
+from gedi.training.model import fit_rows
+from gedi.training.presets import preset
+
+ROWS = load("moons", n=120).x.astype("float64")
+SMALL = {
+    "n_init": 2,
+    "step1.iterations": 8,
+    "embedding.iterations": 4,
+    "step2.iterations": 8,
+    "clustering.queue": 100,
+    "sampler.buffer_size": 100,
+}
+
+
+def config():
+    return override(preset("smoke", n_features=2), SMALL)
+
+
+def fit(**options):
+    return fit_rows(ROWS, n_clusters=2, config=config(), seed=0, **options)
+
+
+def same(one, other):
+    pairs = zip(one.net.state_dict().values(), other.net.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs) and torch.equal(one.chains, other.chains)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return fit()
+
+
+@pytest.mark.parametrize("trial", range(6))
+def test_stopped_anywhere_and_resumed_gives_the_same_weights(whole, tmp_path, trial):
+    chance = random.Random(trial)
+    stops = 0
+    while True:
+        left = [chance.randint(0, 15)]
+
+        def stop(left=left):
+            left[0] -= 1
+            return left[0] < 0
+
+        try:
+            model = fit(checkpoints=Checkpoints(tmp_path), save_every=0.0 if trial % 2 else 1e9, should_stop=stop)
+            break
+        except StoppedError:
+            stops += 1
+    assert stops and same(model, whole)
+    assert model.history == whole.history and model.results["objective"] == whole.results["objective"]
+
+
+def test_the_checkpoint_before_is_used_when_the_last_is_damaged(whole, tmp_path):
+    left = [12]
+
+    def stop():
+        left[0] -= 1
+        return left[0] < 0
+
+    with pytest.raises(StoppedError):
+        fit(checkpoints=Checkpoints(tmp_path), save_every=0.0, should_stop=stop)
+    last = sorted(tmp_path.glob("checkpoint-*.safetensors"))[-1]
+    last.write_bytes(last.read_bytes()[:-10])
+    checkpoints = Checkpoints(tmp_path)
+    assert same(fit(checkpoints=checkpoints), whole)
+    assert len(checkpoints.skipped) == 1 and last.name in checkpoints.skipped[0]
+
+
+def test_no_whole_checkpoint_is_one_clear_error(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save({"x": torch.zeros(3)}, {})
+    next(tmp_path.glob("checkpoint-*.safetensors")).write_bytes(b"not a checkpoint")
+    with pytest.raises(CheckpointError, match="is whole"):
+        checkpoints.load()
+
+
+def test_a_manifest_cannot_name_files_elsewhere(tmp_path):
+    entry = {"number": 1, "file": "../outside.safetensors", "sha256": "0"}
+    (tmp_path / "checkpoint.json").write_text(json.dumps([entry]))
+    with pytest.raises(CheckpointError, match="outside the run folder"):
+        Checkpoints(tmp_path).load()
+
+
+def test_a_full_disk_is_named_and_the_last_checkpoint_stays(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save({"x": torch.ones(2)}, {"n": 1})
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(checkpoint_module.os, "fsync", full)
+        with pytest.raises(CheckpointError, match="No space left on device"):
+            checkpoints.save({"x": torch.zeros(2)}, {"n": 2})
+    tensors, counters = Checkpoints(tmp_path).load()
+    assert counters == {"n": 1} and torch.equal(tensors["x"], torch.ones(2))
+
+
+def test_only_the_last_two_are_kept(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    for n in range(5):
+        checkpoints.save({"x": torch.zeros(1)}, {"n": n})
+    assert len(list(tmp_path.glob("checkpoint-*.safetensors"))) == 2
+    assert checkpoints.load()[1] == {"n": 4}
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+sys.path.insert(0, {tests!r})
+import test_checkpoint as t
+from gedi.training.checkpoint import Checkpoints
+from gedi.training import checkpoint
+left = [{left}]
+fsync = os.fsync
+def dying(descriptor):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    fsync(descriptor)
+checkpoint.os.fsync = dying
+t.fit(checkpoints=Checkpoints(Path({folder!r})), save_every=0.0)
+"""
+
+
+@pytest.mark.parametrize("left", [3, 29, 50, 74])
+def test_killed_while_saving_and_resumed_gives_the_same_weights(whole, tmp_path, left):
+    script = KILLED.format(tests=os.path.dirname(__file__), left=left, folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert Checkpoints(tmp_path).exists()
+    assert same(fit(checkpoints=Checkpoints(tmp_path)), whole)
