@@ -124,7 +124,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     def save(self, folder: str | Path) -> None:
         """Write a RUN folder; an existing one is not written over."""
         model = self._model()
-        runs.save(model, runs.claim(folder), {"labels": None})
+        with runs.claimed(folder) as made:
+            runs.save(model, made)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -138,7 +139,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def _set_learned(self, rows: np.ndarray | None) -> None:
         config = self.model_.config
-        self.n_iter_ = config.step1.iterations + config.step2.iterations * config.n_init
+        attempt = config.embedding.iterations + config.step2.iterations if config.step2.iterations else 0
+        self.n_iter_ = config.step1.iterations + attempt * config.n_init
         self.objective_ = self.model_.results.get("objective")
         if rows is not None:
             self.labels_ = self.model_.predict(rows)
@@ -165,7 +167,7 @@ def _image_shape(x: Any) -> tuple[int, int, int] | None:
 
 
 def _flat(x: Any) -> np.ndarray:
-    return np.asarray(x).reshape(len(x), -1)
+    return np.asarray(x).reshape(len(x), int(np.prod(x.shape[1:])))
 
 
 def _report_to_stderr(progress: Progress) -> None:
