@@ -8,22 +8,22 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from gedi import __version__
 from gedi.errors import ConfigError, DataError, GediError
 from gedi.experiments import EXPERIMENTS, find
+from gedi.report.terminal import progress_bar, say, show_outcome, stop_on_signal
 
 if TYPE_CHECKING:
     from gedi.data import Dataset
     from gedi.training.config import TrainingConfig
-    from gedi.training.engine import Progress
 
 PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
 METHOD_NAMES = ("gedi", "jem", "swav")
@@ -33,21 +33,27 @@ out, err = Console(), Console(stderr=True)
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one sentence and exit code 2."""
 
+    def __init__(self, **options: Any) -> None:
+        options["allow_abbrev"] = False
+        super().__init__(**options)
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"gedi: {message}. See: {self.prog} --help\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of ``gedi``; returns the exit code."""
-    warnings.showwarning = lambda message, *_, **__: err.print(f"[yellow]warning:[/] {message}", highlight=False)
-    parser = build_parser()
-    args, rest = parser.parse_known_args(argv)
+    warnings.showwarning = lambda text, *_, **__: say(err, f"[yellow]warning:[/] {escape(str(text))}", markup=True)
     try:
-        args.changes = training_flags(rest)
+        rest, changes = training_flags(sys.argv[1:] if argv is None else argv)
+        args = build_parser().parse_args(rest)
+        if changes and args.run is not run_fit:
+            raise ConfigError(f"--training.{next(iter(changes))} can only be given to gedi fit.")
+        args.changes = changes
         return args.run(args) or 0
     except GediError as error:
-        err.print(f"gedi: {error}", markup=False, highlight=False, soft_wrap=True)
-        return 2
+        say(err, f"gedi: {error}")
+        return 130 if type(error).__name__ == "StoppedError" else 2
     except KeyboardInterrupt:
         err.print("gedi: stopped.")
         return 130
@@ -72,19 +78,27 @@ def build_parser() -> Parser:
 
     demo = command("demo", run_demo, "headline result on moons and circles, with pictures", "gedi demo")
     demo.add_argument("--out", default="gedi-demo", help="folder for pictures and numbers (default: gedi-demo)")
-    demo.add_argument("--seed", type=int, default=0)
+    demo.add_argument("--seed", type=seed, default=0)
     demo.add_argument("--preset", choices=PRESET_NAMES, help=argparse.SUPPRESS)
 
     fit = command("fit", run_fit, "train on DATA", "gedi fit rows.csv --n-clusters 5 --out my-run")
     fit.add_argument("data", metavar="DATA", help="a data set's name (see: gedi datasets) or a .npy/.npz/.csv/.parquet")
     fit.add_argument("--n-clusters", type=int, required=True, metavar="C")
     fit.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
+    fit.add_argument("--resume", action="store_true", help="go on with RUN if it was begun before")
+    fit.add_argument(
+        "--save-every", type=float, default=30.0, metavar="SECONDS", help="between checkpoints (default: 30)"
+    )
     fit.add_argument("--preset", choices=PRESET_NAMES, help="named settings (default: by the data's shape)")
     fit.add_argument("--method", choices=METHOD_NAMES, default="gedi")
-    fit.add_argument("--seed", type=int, default=0)
+    fit.add_argument("--seed", type=seed, default=0)
     fit.add_argument("--label-column", help="column kept out of the features and used for evaluation only")
     fit.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")
     fit.add_argument("--training.x.y", dest="_", metavar="VALUE", help="change any one setting: --training.dam.steps 5")
+
+    resume = command("resume", run_resume, "go on after a stop, as if it had not happened", "gedi resume my-run")
+    resume.add_argument("model", metavar="RUN")
+    resume.add_argument("--save-every", type=float, default=30.0, metavar="SECONDS", help=argparse.SUPPRESS)
 
     predict = command(
         "predict", run_predict, "cluster, probability, log density, OOD score", "gedi predict run rows.csv --out p.csv"
@@ -99,14 +113,14 @@ def build_parser() -> Parser:
     sample.add_argument("model", metavar="RUN")
     sample.add_argument("-n", type=int, default=64)
     sample.add_argument("--out", required=True, metavar="FILE", help=".npz or .png")
-    sample.add_argument("--seed", type=int, default=0)
+    sample.add_argument("--seed", type=seed, default=0)
 
     evaluate = command("eval", run_eval, "metrics as JSON", "gedi eval run moons --ood circles")
     evaluate.add_argument("model", metavar="RUN")
     evaluate.add_argument("data", metavar="DATA")
     evaluate.add_argument("--labels", metavar="COLUMN", help="column that holds the labels")
     evaluate.add_argument("--ood", metavar="DATA2", help="data that should look foreign: adds AUROC")
-    evaluate.add_argument("--seed", type=int, default=0, help="seed of generated data sets")
+    evaluate.add_argument("--seed", type=seed, default=0, help="seed of generated data sets")
 
     reproduce = command(
         "reproduce", run_reproduce, "a table or figure, our numbers beside the paper's", "gedi reproduce table1"
@@ -121,18 +135,36 @@ def build_parser() -> Parser:
     return parser
 
 
-def training_flags(rest: Sequence[str]) -> dict[str, Any]:
-    """``--training.a.b VALUE`` or ``--training.a.b=VALUE`` -> {"a.b": value}; anything else is an error."""
+def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Take ``--training.a.b VALUE`` and ``--training.a.b=VALUE`` out: the other words, and {"a.b": value}.
+
+    Taken out first: argparse would read the value of a flag it does not know as a positional argument.
+    """
+    rest: list[str] = []
     changes: dict[str, Any] = {}
-    words = [part for word in rest for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    words = list(argv)
     while words:
-        name = words.pop(0)
-        if not name.startswith("--training."):
-            raise ConfigError(f"Unknown argument {name!r}; see gedi --help.")
-        if not words:
-            raise ConfigError(f"{name} needs a value.")
-        changes[name.removeprefix("--training.")] = yaml.safe_load(words.pop(0))
-    return changes
+        word = words.pop(0)
+        if not word.startswith("--training."):
+            rest.append(word)
+            continue
+        name, given, value = word.partition("=")
+        if not given:
+            if not words:
+                raise ConfigError(f"{name} needs a value.")
+            value = words.pop(0)
+        try:
+            changes[name.removeprefix("--training.")] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{name} has a value that cannot be read: {value!r}.") from error
+    return rest, changes
+
+
+def seed(text: str) -> int:
+    """A seed that every library underneath accepts."""
+    if not text.isdecimal() or int(text) > 2**31:
+        raise argparse.ArgumentTypeError(f"a seed is a whole number from 0 to {2**31}, got {text!r}")
+    return int(text)
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
@@ -141,30 +173,78 @@ def training_flags(rest: Sequence[str]) -> dict[str, Any]:
 def run_fit(args: argparse.Namespace) -> None:
     from gedi.data import check_rows
     from gedi.training import runs
-    from gedi.training.model import fit_rows
+    from gedi.training.config import to_dict
 
+    if args.resume and (Path(args.out) / runs.PLAN).is_file():
+        _go_on(Path(args.out), args.save_every)
+        return
     data = _load(args.data, seed=args.seed, label_column=args.label_column)
     rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
-    folder = runs.claim(args.out)
+    path = Path(args.data)
+    plan = {
+        "data": str(path.resolve()) if path.exists() else args.data,
+        "label_column": args.label_column,
+        "rows_sha256": runs.fingerprint(rows),
+        "n_clusters": args.n_clusters,
+        "method": args.method,
+        "seed": args.seed,
+        "training": to_dict(config),
+    }
+    with runs.claimed(args.out) as folder:
+        say(err, _cost_line(rows, config, args.n_clusters))
+        runs.write_plan(folder, plan)
+        _train(folder, plan, data, rows, args.save_every)
+
+
+def run_resume(args: argparse.Namespace) -> None:
+    _go_on(Path(args.model), args.save_every)
+
+
+def _go_on(folder: Path, save_every: float) -> None:
+    from gedi.data import check_rows
+    from gedi.training import runs
+
+    plan = runs.read_plan(folder)
+    if (folder / runs.MODEL).is_file():
+        say(out, f"{folder} is finished already")
+        return
+    data = _load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"))
+    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=plan["n_clusters"])
+    if runs.fingerprint(rows) != plan["rows_sha256"]:
+        raise DataError(f"{plan['data']} has changed since the run began: start a new run instead.")
+    _train(folder, plan, data, rows, save_every)
+
+
+def _train(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_every: float) -> None:
+    from gedi.training import runs
+    from gedi.training.checkpoint import Checkpoints
+    from gedi.training.config import TrainingConfig, override
+    from gedi.training.engine import StoppedError
+    from gedi.training.model import fit_rows
+
+    config = override(TrainingConfig(), plan["training"])
+    checkpoints = Checkpoints(folder)
     try:
-        err.print(_cost_line(rows, config, args.n_clusters), highlight=False)
-        with progress_bar(config) as report:
+        with stop_on_signal() as should_stop, progress_bar(err, config) as report:
             model = fit_rows(
                 rows,
-                n_clusters=args.n_clusters,
+                n_clusters=plan["n_clusters"],
                 config=config,
-                seed=args.seed,
+                seed=plan["seed"],
                 image_shape=data.image_shape,
                 on_progress=report,
+                checkpoints=checkpoints,
+                save_every=save_every,
+                should_stop=should_stop,
             )
-    except BaseException:
-        # Nothing was written yet: an empty folder would only block the next try.
-        folder.rmdir()
-        raise
-    runs.save(model, folder, {"data": data.name, "method": args.method, "scores": _scores(model, rows, data)})
-    out.print(f"trained in {model.results['seconds']:.0f} s; the run is in {folder}", highlight=False)
-    out.print(f"next: gedi predict {folder} {args.data} --out clusters.csv", highlight=False)
+    except StoppedError as error:
+        raise StoppedError(f"{error} Go on with: gedi resume {folder}") from error
+    for line in checkpoints.skipped:
+        say(err, f"warning: a damaged checkpoint was passed over, {line}")
+    runs.save(model, folder, {"data": data.name, "method": plan["method"], "scores": _scores(model, rows, data)})
+    say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
+    say(out, f"next: gedi predict {folder} {plan['data']} --out clusters.csv")
 
 
 def run_predict(args: argparse.Namespace) -> None:
@@ -174,7 +254,7 @@ def run_predict(args: argparse.Namespace) -> None:
     data = _load(args.data, label_column=args.label_column)
     columns = prediction_columns(model, _rows(model, data, args.data), embed=args.embed)
     write_table(columns, Path(args.out))
-    out.print(f"{len(data.x)} rows -> {args.out}", highlight=False)
+    say(out, f"{len(data.x)} rows -> {args.out}")
 
 
 def run_sample(args: argparse.Namespace) -> None:
@@ -182,7 +262,7 @@ def run_sample(args: argparse.Namespace) -> None:
 
     model = _model(args.model)
     write_samples(model, model.sample(args.n, seed=args.seed), Path(args.out))
-    out.print(f"{args.n} samples -> {args.out}", highlight=False)
+    say(out, f"{args.n} samples -> {args.out}")
 
 
 def run_eval(args: argparse.Namespace) -> None:
@@ -221,7 +301,7 @@ def run_reproduce(args: argparse.Namespace) -> None:
         jobs=args.jobs,
         say=lambda line: err.print(line, highlight=False),
     )
-    show_outcome(outcome)
+    show_outcome(out, outcome)
     err.print(f"{time.monotonic() - began:.0f} s", highlight=False)
 
 
@@ -231,54 +311,11 @@ def run_demo(args: argparse.Namespace) -> None:
     folder = Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
     outcome = demo.run(folder, seed=args.seed, preset=args.preset, say=lambda line: err.print(line, highlight=False))
-    show_outcome(outcome)
+    show_outcome(out, outcome)
     out.print("next: gedi fit YOUR.csv --n-clusters C --out my-run", highlight=False)
 
 
 # -- shared -----------------------------------------------------------------------------------------------------------
-
-
-def show_outcome(outcome: Any) -> None:
-    """An experiment's table, notes and files."""
-    table = Table(*outcome.columns, title=outcome.title)
-    for row in outcome.rows:
-        table.add_row(*row)
-    out.print(table)
-    for note in outcome.notes:
-        out.print(f"- {note}", highlight=False, markup=False)
-    for path in outcome.files:
-        out.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
-
-
-@contextmanager
-def progress_bar(config: TrainingConfig):
-    """A rich progress bar; yields the callback that feeds it."""
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[values]}"),
-    ]
-    shown = {"generative": "energy gap", "clustering_augment": "L_DI(T)", "clustering_dam": "L_DI(p)"}
-    shown |= {"negative_free": "L_NF", "objective": "objective"}
-    with Bar(*columns, console=err) as bar:
-        tasks: dict[tuple[str, int], Any] = {}
-
-        def report(progress: Progress) -> None:
-            key = (progress.stage, progress.attempt)
-            name = progress.stage if config.n_init == 1 else f"{progress.stage} #{progress.attempt + 1}"
-            if key not in tasks:
-                tasks[key] = bar.add_task(name, total=progress.total, values="")
-            values = "  ".join(
-                f"{label} {progress.values[k]:.3g}" for k, label in shown.items() if k in progress.values
-            )
-            bar.update(tasks[key], completed=progress.iteration, values=values)
-
-        yield report
 
 
 def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int, ...] | None) -> TrainingConfig:
@@ -295,7 +332,7 @@ def _config_file(path: str | None) -> dict[str, Any]:
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"The config {path} cannot be read: {error}") from error
+        raise ConfigError(f"The config {path} cannot be read: {' '.join(str(error).split())}.") from error
     if not isinstance(content, dict):
         raise ConfigError(f"The config {path} must be a mapping of settings.")
     changes = content.get("training", content)

@@ -1,0 +1,81 @@
+"""Terminal parts of the command line: lines, tables, progress bars, Ctrl-C. Each draws on the console it is given."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from gedi.training.config import TrainingConfig
+    from gedi.training.engine import Progress
+
+
+def say(console: Console, line: str, *, markup: bool = False) -> None:
+    """One line as it is: no wrapping, and [brackets] in a path are not markup."""
+    console.print(line, markup=markup, highlight=False, soft_wrap=True)
+
+
+def show_outcome(out: Console, outcome: Any) -> None:
+    """An experiment's table, notes and files."""
+    table = Table(*outcome.columns, title=outcome.title)
+    for row in outcome.rows:
+        table.add_row(*row)
+    out.print(table)
+    for note in outcome.notes:
+        out.print(f"- {note}", highlight=False, markup=False)
+    for path in outcome.files:
+        out.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM ask training to stop at the end of its iteration; yields the question 'should I stop?'."""
+    asked = threading.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    try:
+        before = [signal.signal(number, lambda *_: asked.set()) for number in signals]
+    except ValueError:  # not in the main thread: whoever runs us there stops us in another way
+        yield asked.is_set
+        return
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
+
+
+@contextmanager
+def progress_bar(err: Console, config: TrainingConfig) -> Iterator[Callable[[Progress], None]]:
+    """A rich progress bar; yields the callback that feeds it."""
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[values]}"),
+    ]
+    shown = {"generative": "energy gap", "clustering_augment": "L_DI(T)", "clustering_dam": "L_DI(p)"}
+    shown |= {"negative_free": "L_NF", "objective": "objective"}
+    with Bar(*columns, console=err) as bar:
+        tasks: dict[tuple[str, int], Any] = {}
+
+        def report(progress: Progress) -> None:
+            key = (progress.stage, progress.attempt)
+            name = progress.stage if config.n_init == 1 else f"{progress.stage} #{progress.attempt + 1}"
+            if key not in tasks:
+                tasks[key] = bar.add_task(name, total=progress.total, values="")
+            values = "  ".join(
+                f"{label} {progress.values[k]:.3g}" for k, label in shown.items() if k in progress.values
+            )
+            bar.update(tasks[key], completed=progress.iteration, values=values)
+
+        yield report
