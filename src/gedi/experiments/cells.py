@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -243,6 +244,15 @@ def _measured(
 def _start_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends its workers
     torch.set_num_threads(1)
+    # A parent that was killed cannot end them: they watch it, rather than train on for nobody.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager
