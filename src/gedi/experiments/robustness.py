@@ -1,4 +1,4 @@
-"""The same GEDI defaults on data they were not tuned on: other seeds, noise, rotations, shapes and cluster sizes."""
+"""The same GEDI defaults beyond Table 1: other seeds, noise, rotations, shapes and cluster sizes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from gedi.experiments.summary import (
     write_json,
 )
 
-NAME, TITLE = "table-robustness", "NMI of the same defaults on data they were not tuned on"
+NAME, TITLE = "table-robustness", "NMI of the same defaults beyond Table 1"
 FIRST_SEED = 5  # seeds 0-4 are those of Table 1
+# Said under the table: a shape the recipe was developed on is no proof that it generalises to new shapes.
+SEEN_EARLIER = "moons and circles, circles at noise 0.08, moons at 70 % and 30 %, three rings and two spirals"
 METHODS = {"gedi": "GEDI", "kmeans": "k-means", "spectral": "spectral"}
 CONDITIONS: dict[str, Cell] = {
     "moons": Cell("moons", 2),
@@ -52,7 +54,9 @@ def run(budget: Budget, out: Path, jobs: int, say: Say) -> Outcome:
         )
     notes = [
         spread_note(budget, "the seeds"),
-        f"Seeds from {FIRST_SEED} on, none of them in Table 1, and nothing is adjusted for any line of this table.",
+        f"One set of defaults for all lines. Seeds from {FIRST_SEED} on: none was looked at while the defaults were "
+        f"made. Not all lines are new kinds of data: {SEEN_EARLIER} were looked at, labels included, with other seeds "
+        "while the defaults were made. The other noise levels and the rotations were not.",
         NOTE_NEAREST.replace(" and Ward", ""),
         "Turned circles are left out: they are circles again.",
     ]
