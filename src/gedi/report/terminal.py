@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 if TYPE_CHECKING:
     from gedi.training.config import TrainingConfig
@@ -56,16 +56,18 @@ def progress_bar(err: Console, config: TrainingConfig) -> Iterator[Callable[[Pro
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
+    # On a narrow terminal the numbers give way, not the names and counts.
+    fixed = {"no_wrap": True, "overflow": "ignore"}
     columns = [
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[values]}"),
+        TextColumn("{task.description}", table_column=Column(min_width=9, **fixed)),
+        BarColumn(bar_width=12),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}", table_column=Column(min_width=9, **fixed)),
+        TimeRemainingColumn(table_column=Column(min_width=7, **fixed)),
+        TextColumn("{task.fields[values]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
     ]
     shown = {"generative": "energy gap", "clustering_augment": "L_DI(T)", "clustering_dam": "L_DI(p)"}
     shown |= {"negative_free": "L_NF", "objective": "objective"}
-    with Bar(*columns, console=err) as bar:
+    with Bar(*columns, console=err, expand=True) as bar:
         tasks: dict[tuple[str, int], Any] = {}
 
         def report(progress: Progress) -> None:
