@@ -6,20 +6,21 @@ from sklearn.datasets import make_circles, make_moons
 from gedi.data import toys
 from gedi.errors import DataError
 
-SHAPES = [toys.moons, toys.circles, toys.rings, toys.spirals]
+BALANCED = [toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.blobs]
+SHAPES = [*BALANCED, toys.smile]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shape_dtype_and_seed(shape):
     x, y = shape(301, seed=3)
-    assert x.shape == (301, 2) and x.dtype == np.float32
+    assert x.shape == (301, 3 if shape is toys.links else 2) and x.dtype == np.float32
     assert y.shape == (301,) and y.dtype == np.int64
     again, y_again = shape(301, seed=3)
     assert np.array_equal(x, again) and np.array_equal(y, y_again)
     assert not np.array_equal(x, shape(301, seed=4)[0])
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", BALANCED)
 def test_classes_are_balanced_and_shuffled(shape):
     _, y = shape(600, seed=0)
     counts = np.bincount(y)
@@ -58,6 +59,20 @@ def test_rings_without_noise_lie_on_their_radii():
 def test_spirals_without_noise_keep_their_distance():
     x, y = toys.spirals(2000, seed=0, noise=0.0)
     assert 0.45 < cdist(x[y == 0], x[y == 1]).min() <= toys.SPIRAL_SPACING
+
+
+def test_links_are_linked():
+    x, y = toys.links(2000, seed=0, noise=0.0)
+    assert np.allclose(np.linalg.norm(x[y == 0], axis=1), 1) and np.allclose(x[y == 0, 2], 0)
+    # The second ring meets the first one's plane once inside it and once outside.
+    near = x[(y == 1) & (np.abs(x[:, 2]) < 0.05)]
+    inside = np.linalg.norm(near[:, :2], axis=1) < 1
+    assert 0 < inside.sum() < len(near)
+
+
+def test_smile_has_the_shares_it_names():
+    _, y = toys.smile(1000, seed=0)
+    assert np.bincount(y).tolist() == [round(1000 * share) for share in toys.SMILE_SHARES]
 
 
 def test_rotate():

@@ -53,3 +53,16 @@ def test_fewer_nodes_than_clusters_and_equal_rows_are_survived():
 def test_kmeans_never_asks_for_more_centres_than_rows():
     labels, centres = kmeans(np.array([[0.0], [1.0]]), 5, seed=0)
     assert sorted(labels) == [0, 1] and len(centres) == 2
+
+
+def test_an_outlier_is_not_the_cheapest_cut(strips):
+    """Its walks never leave it, so cutting it off is free; too small to be a node, it goes with its neighbours."""
+    points, ends, truth = strips
+    points = np.concatenate([points, [[30.0, 1.0]]])
+    # One walk of a hundred crosses between the strips: the honest cut is no longer free.
+    ends = [np.concatenate([end, [[30.0, 1.0]]]) for end in ends]
+    ends[0][:10, 1] = 1.0
+    alone = cut_graph(points, ends, 2, nodes=30, seed=0)
+    assert min(np.bincount(alone.labels)) == 1
+    kept = cut_graph(points, ends, 2, nodes=30, seed=0, fewest=3)
+    assert agreement(kept.labels[:-1], truth) == 1.0

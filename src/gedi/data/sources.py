@@ -12,7 +12,9 @@ from sklearn.datasets import load_digits
 from gedi.data import files, toys
 from gedi.errors import DataError
 
-TOYS = {"moons": toys.moons, "circles": toys.circles, "rings": toys.rings, "spirals": toys.spirals}
+TOYS = {shape.__name__: shape for shape in (toys.moons, toys.circles, toys.rings, toys.spirals)} | {
+    shape.__name__: shape for shape in (toys.links, toys.smile, toys.blobs)
+}
 IMAGES = ("mnist", "fashion-mnist", "svhn", "cifar10", "cifar100")
 NAMES = (*TOYS, "digits", *IMAGES)
 SPLITS = ("train", "test")
@@ -37,7 +39,7 @@ class DatasetInfo:
     """One line of `gedi datasets`."""
 
     name: str
-    kind: str  # "2-D toy" or "images"
+    kind: str  # "toy" or "images"
     where: str  # the file it is looked for in, or what makes it
     present: bool
     rows: int | None  # training rows, None if not present
@@ -53,7 +55,7 @@ def load(
 ) -> Dataset:
     """Load a data set by name or a file by path.
 
-    Toys (moons, circles, rings, spirals): `n` points, 2,000 to train and 1,000 to test by default; the test
+    Toys (moons, circles, rings, ...): `n` points, 2,000 to train and 1,000 to test by default; the test
     points come from `seed + 10_000`. Anything else: all rows, or a random subset of `n` drawn with `seed`.
     digits has no split (clustering sees all of it), and neither has a file other than .npz: both splits are
     the whole. In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is kept
@@ -84,7 +86,7 @@ def data_dir() -> Path:
 
 def known_datasets() -> list[DatasetInfo]:
     """Every name `load` knows, where it is looked for, and whether it is there."""
-    found = [DatasetInfo(name, "2-D toy", "generated from a seed", True, TOY_ROWS["train"]) for name in TOYS]
+    found = [DatasetInfo(name, "toy", "generated from a seed", True, TOY_ROWS["train"]) for name in TOYS]
     found.append(DatasetInfo("digits", "images", "scikit-learn", True, 1_797))
     for name in IMAGES:
         path = data_dir() / f"{name}.npz"

@@ -1,4 +1,4 @@
-"""Shapes in the plane with known clusters, drawn from a seed: float32 points [n, 2], int64 labels [n]."""
+"""Shapes with known clusters, drawn from a seed: float32 points [n, 2] (links: [n, 3]), int64 labels [n]."""
 
 from typing import Any
 
@@ -11,6 +11,8 @@ RING_RADII = (0.4, 0.8, 1.2)
 SPIRAL_START = 0.3  # radius of the inner end of an arm: the two inner ends are 0.6 apart
 SPIRAL_SPACING = 0.55  # radial distance between neighbouring arms
 SPIRAL_TURNS = 1.5
+SMILE_SHARES = (0.5, 0.26, 0.12, 0.12)  # outline, mouth, left eye, right eye
+BLOBS = ((-1.2, -0.8, 0.10), (-0.9, 0.8, 0.25), (0.1, 0.0, 0.15), (1.0, 0.9, 0.20), (1.2, -0.7, 0.30))  # x, y, width
 
 
 def moons(
@@ -55,6 +57,40 @@ def spirals(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, 
     length = np.concatenate([[0.0], np.cumsum((speed[1:] + speed[:-1]) / 2)])
     angle = np.interp(rng.uniform(0, length[-1], n), length, turn)
     return _polar(SPIRAL_START + growth * angle, angle + np.pi * y, noise, rng), y.astype(np.int64)
+
+
+def links(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+    """Two rings in space, linked as in a chain: no plane separates them."""
+    _check(n, noise)
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % 2)
+    angle = rng.uniform(0, 2 * np.pi, n)
+    flat, cos, sin = np.zeros(n), np.cos(angle), np.sin(angle)
+    ring = np.where(y == 0, np.stack([cos, sin, flat]), np.stack([1 + cos, flat, sin])).T
+    return (ring + noise * rng.standard_normal(ring.shape)).astype(np.float32), y.astype(np.int64)
+
+
+def smile(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+    """A face: outline (label 0), mouth, left and right eye, of very different sizes and shapes."""
+    _check(n, noise)
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.searchsorted(np.cumsum(SMILE_SHARES), (np.arange(n) + 0.5) / n))
+    angle = np.where(y == 0, rng.uniform(0, 2 * np.pi, n), rng.uniform(1.15 * np.pi, 1.85 * np.pi, n))
+    radius = np.where(y == 0, 1.0, 0.6)
+    face = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    eyes = np.stack([np.where(y == 2, -0.35, 0.35), np.full(n, 0.3)], axis=1) + 0.05 * rng.standard_normal((n, 2))
+    x = np.where((y >= 2)[:, None], eyes, face)
+    return (x + noise * rng.standard_normal(x.shape)).astype(np.float32), y.astype(np.int64)
+
+
+def blobs(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
+    """Five round clouds of different widths; the noise comes on top."""
+    _check(n, noise)
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % len(BLOBS))
+    place, width = np.asarray(BLOBS)[y, :2], np.asarray(BLOBS)[y, 2:]
+    x = place + np.hypot(width, noise) * rng.standard_normal((n, 2))
+    return x.astype(np.float32), y.astype(np.int64)
 
 
 def rotate(x: np.ndarray, degrees: float) -> np.ndarray:

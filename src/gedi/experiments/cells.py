@@ -63,6 +63,7 @@ class Cell:
     noise: float | None = None  # toys: standard deviation of the noise
     rotate: float = 0.0  # toys: degrees
     weights: tuple[float, float] | None = None  # moons: shares of the two
+    guarded: bool = True  # False: a run that diverges goes on, to see what it gives
 
     @property
     def key(self) -> str:
@@ -91,6 +92,7 @@ class Cell:
         n_features = math.prod(image_shape) if image_shape else 2
         config = with_method(preset(self.preset, n_features=n_features, image_shape=image_shape), self.method)
         ABLATIONS[self.variant](config)
+        config.guard.action = "rollback" if self.guarded else "watch"
         if self.dam_steps is not None:
             config.dam.steps = self.dam_steps
         if self.iterations is not None:

@@ -1,4 +1,4 @@
-"""The paper's ablation on moons and circles: four variants against T."""
+"""The paper's ablation on moons and circles: its four variants against T, and one of ours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def run(budget: Budget, out: Path, jobs: int, say: Say) -> Outcome:
     ]
     notes = [
         "The variants change our default settings: without L_NF ('no NF'), and besides without step 1 ('no step 1') "
-        "or with an encoder of its own for the energy ('2 encoders').",
+        "or with an encoder of its own for the energy ('2 encoders'). 'random start' is not in the paper's figure: all "
+        "terms, but clusters that start at random rather than from the cut of the walks.",
         "The paper prints this figure without numbers. It finds that DAM helps more with larger T, that it needs step "
         "1, and that one encoder does better than two on circles.",
     ]

@@ -41,6 +41,7 @@ class SamplerConfig:
     restart: float = 0.05  # share of drawn chains restarted uniformly in the box
     from_data: float = 0.05  # share of drawn chains restarted from data (the paper: 0)
     box_margin: float = 0.5  # how far the box reaches beyond the data
+    clamp: bool = True  # samples stay in the box; False: they may go anywhere, and the guard watches them
     burn_in: float | None = 5.0  # chains this far below the least likely data are still on their way: not counted
     max_gap: float | None = (
         3.0  # while samples lag this far behind data, the energy waits for them; None: never (paper)
@@ -112,6 +113,7 @@ class StartConfig:
     )
     nodes: int = 150  # walks: micro-clusters that are the graph's nodes
     walks: int = 5  # walks: how many from every row
+    fewest: int = 5  # walks: a micro-cluster of fewer rows is no node; its rows go with the nearest one
     repeats: int = 40  # kmeans: runs, of which the tightest is kept
     fade: float = 0.5  # share of step 2 after which the start has no more say
 
@@ -131,6 +133,20 @@ class StageConfig:
 
 
 @dataclass
+class GuardConfig:
+    """What counts as divergence, and what is done about it. Values are those of a batch."""
+
+    action: Literal["rollback", "watch"] = "rollback"  # go back and try again, or only say what is seen
+    tries: int = 3  # rollbacks before the run stops
+    every: int = 100  # iterations between two states to go back to
+    backoff: float = 0.5  # what a rollback multiplies the stage's learning rate with
+    max_gap: float = 1e3  # largest |mean log p of data - mean log p of samples|
+    max_energy: float = 3e3  # largest root mean square of log p
+    max_gradient: float = 1e6  # largest norm of the loss's gradient
+    max_at_box: float = 0.5  # largest share of the samples' coordinates at or beyond the box
+
+
+@dataclass
 class TrainingConfig:
     """All of a run's settings."""
 
@@ -147,6 +163,7 @@ class TrainingConfig:
         default_factory=lambda: StageConfig(iterations=0)
     )  # step 2 before its clusters: L_NF, CE
     step2: StageConfig = field(default_factory=lambda: StageConfig(iterations=800, average=0.98))  # all of Eq. 10
+    guard: GuardConfig = field(default_factory=GuardConfig)  # divergence: noticed, undone, reported
     keep_best: bool = True  # step 2 hands on the state with the lowest smoothed objective (paper: the last one)
     n_init: int = 1  # runs of start and step 2 on the same energy; the lowest objective is kept
     scaling: Literal["feature", "global", "none"] = (
@@ -160,10 +177,11 @@ def check(config: TrainingConfig) -> TrainingConfig:
     positive = ["sampler.steps", "sampler.buffer_size", "clustering.tau", "clustering.epsilon", "n_init"]
     positive += ["net.representation", "net.embedding", "net.projector_hidden", "clustering.iterations"]
     positive += ["sampler.noise", "sampler.final_noise", "net.frequency", "negative_free.beta"]
-    positive += ["start.nodes", "start.walks", "start.repeats"]
+    positive += ["start.nodes", "start.walks", "start.repeats", "guard.every", "guard.backoff"]
+    positive += ["guard.max_gap", "guard.max_energy", "guard.max_gradient", "guard.max_at_box"]
     positive += [f"{stage}.{name}" for stage in stages for name in ("batch_size", "learning_rate")]
     not_negative = ["dam.steps", "dam.radius", "clustering.queue", "sampler.data_noise", "sampler.box_margin"]
-    not_negative += ["augment.noise", "augment.neighbours"]
+    not_negative += ["augment.noise", "augment.neighbours", "start.fewest", "guard.tries"]
     not_negative += [f"{stage}.{name}" for stage in stages for name in ("iterations", "warmup")]
     shares = ["sampler.restart", "sampler.from_data", "start.fade", *(f"{stage}.average" for stage in stages)]
     # Written so that NaN fails every comparison; None is a length still to be set from the data.

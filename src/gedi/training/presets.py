@@ -155,12 +155,18 @@ def no_nf_two_encoders(config: TrainingConfig) -> None:
     config.net.two_encoders = True
 
 
-# The four variants of the paper's ablation (Sec. 5.1), by the names of its figure.
+def random_start(config: TrainingConfig) -> None:
+    """All terms, but clusters that start at random, as in the paper: what step 2 does without the cut of the walks."""
+    config.start.kind, config.clustering.marginals, config.weights.anchor = "none", "uniform", 0.0
+
+
+# The four variants of the paper's ablation (Sec. 5.1), by the names of its figure, and one of ours.
 ABLATIONS: dict[str, Callable[[TrainingConfig], None]] = {
     "full": lambda config: None,
     "no NF": no_nf,
     "no NF, no step 1": no_nf_no_step1,
     "no NF, 2 encoders": no_nf_two_encoders,
+    "random start": random_start,
 }
 
 

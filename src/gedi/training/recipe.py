@@ -141,7 +141,7 @@ def set_start(run: Engine, seed: int) -> Start | None:
     c = config.start
     if c.kind == "walks":
         ends = [run.walk(run.x)[0].numpy() for _ in range(c.walks)]
-        start = cut_graph(run.x.numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed)
+        start = cut_graph(run.x.numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
     else:
         z = F.normalize(state.average.nf_projector(state.average.encoder(run.x))).numpy()
         start = Start(kmeans(z, run.n_clusters, seed, n_init=c.repeats)[0], crossing=None)

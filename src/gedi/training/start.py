@@ -18,15 +18,22 @@ class Start(NamedTuple):
     crossing: float | None
 
 
-def cut_graph(points: np.ndarray, ends: list[np.ndarray], n_clusters: int, *, nodes: int, seed: int) -> Start:
+def cut_graph(
+    points: np.ndarray, ends: list[np.ndarray], n_clusters: int, *, nodes: int, seed: int, fewest: int = 0
+) -> Start:
     """Group the points so that few walks cross between groups: a normalised cut (spectral clustering).
 
     ``ends[k][i]`` is where the k-th walk from point i ended. The graph's nodes are micro-clusters of the points, and
     every walk is an edge from its point's node to the node nearest to its end. The similarity is the model's own, not
-    a kernel chosen in advance.
+    a kernel chosen in advance. A micro-cluster of fewer than ``fewest`` points is no node, its points go with the
+    nearest one: else an outlier whose few walks all stay with it is the cheapest cut there is.
     """
     # A node of fewer than five points says little about where its walks go.
     place, centres = kmeans(points, max(n_clusters, min(nodes, len(points) // 5)), seed)
+    large = np.bincount(place, minlength=len(centres)) >= fewest
+    if large.sum() >= n_clusters:
+        centres = centres[large]
+        place = pairwise_distances_argmin(points, centres)
     edges = np.zeros((len(centres), len(centres)))
     for end in ends:
         np.add.at(edges, (place, pairwise_distances_argmin(end, centres)), 1.0)
