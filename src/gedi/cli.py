@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
 METHOD_NAMES = ("gedi", "jem", "swav")
+HARDWARE = ("device", "devices", "nodes", "precision", "timeout")
+# By name: the classes live beside torch, which a wrong command should not have to wait for.
+EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
 out, err = Console(), Console(stderr=True)
 
 
@@ -53,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return args.run(args) or 0
     except GediError as error:
         say(err, f"gedi: {error}")
-        return 130 if type(error).__name__ == "StoppedError" else 2
+        return EXIT_CODES.get(type(error).__name__, 2)
     except KeyboardInterrupt:
         err.print("gedi: stopped.")
         return 130
@@ -94,10 +97,13 @@ def build_parser() -> Parser:
     fit.add_argument("--seed", type=seed, default=0)
     fit.add_argument("--label-column", help="column kept out of the features and used for evaluation only")
     fit.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")
+    hardware_flags(fit, defaults=True)
+    fit.add_argument("--tensorboard", action="store_true", help="also write RUN/tensorboard (pip install tensorboard)")
     fit.add_argument("--training.x.y", dest="_", metavar="VALUE", help="change any one setting: --training.dam.steps 5")
 
     resume = command("resume", run_resume, "go on after a stop, as if it had not happened", "gedi resume my-run")
     resume.add_argument("model", metavar="RUN")
+    hardware_flags(resume, defaults=False)
     resume.add_argument("--save-every", type=float, default=30.0, metavar="SECONDS", help=argparse.SUPPRESS)
 
     predict = command(
@@ -133,6 +139,19 @@ def build_parser() -> Parser:
 
     command("datasets", run_datasets, "what is known, where it is looked for, what is present", "gedi datasets")
     return parser
+
+
+def hardware_flags(parser: Parser, *, defaults: bool) -> None:
+    """Where to train; a resumed run takes what is not given from its plan."""
+
+    def add(flag: str, default: Any, **options: Any) -> None:
+        parser.add_argument(flag, default=default if defaults else None, **options)
+
+    add("--device", "auto", choices=("auto", "cpu", "cuda", "mps"), help="default: the fastest there is")
+    add("--devices", 1, type=int, metavar="N", help="processes on this machine, one a device (default: 1)")
+    add("--nodes", 1, type=int, metavar="M", help="machines (default: 1); see docs/clusters.md")
+    add("--precision", "32", choices=("32", "bf16-mixed"), help="of the networks (default: 32)")
+    add("--timeout", 600.0, type=float, metavar="SECONDS", help="wait for a silent process (default: 600)")
 
 
 def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
@@ -174,9 +193,11 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.data import check_rows
     from gedi.training import runs
     from gedi.training.config import to_dict
+    from gedi.training.world import is_first_process
 
+    hardware = {name: getattr(args, name) for name in HARDWARE}
     if args.resume and (Path(args.out) / runs.PLAN).is_file():
-        _go_on(Path(args.out), args.save_every)
+        _go_on(Path(args.out), args.save_every, {})
         return
     data = _load(args.data, seed=args.seed, label_column=args.label_column)
     rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=args.n_clusters)
@@ -189,8 +210,13 @@ def run_fit(args: argparse.Namespace) -> None:
         "n_clusters": args.n_clusters,
         "method": args.method,
         "seed": args.seed,
+        "hardware": hardware,
+        "tensorboard": args.tensorboard,
         "training": to_dict(config),
     }
+    if not is_first_process():
+        _train(Path(args.out), plan, data, rows, args.save_every)
+        return
     with runs.claimed(args.out) as folder:
         say(err, _cost_line(rows, config, args.n_clusters))
         runs.write_plan(folder, plan)
@@ -198,10 +224,11 @@ def run_fit(args: argparse.Namespace) -> None:
 
 
 def run_resume(args: argparse.Namespace) -> None:
-    _go_on(Path(args.model), args.save_every)
+    given = {name: getattr(args, name) for name in HARDWARE if getattr(args, name) is not None}
+    _go_on(Path(args.model), args.save_every, given)
 
 
-def _go_on(folder: Path, save_every: float) -> None:
+def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
     from gedi.data import check_rows
     from gedi.training import runs
 
@@ -209,6 +236,7 @@ def _go_on(folder: Path, save_every: float) -> None:
     if (folder / runs.MODEL).is_file():
         say(out, f"{folder} is finished already")
         return
+    plan["hardware"] = plan["hardware"] | hardware
     data = _load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"))
     rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=plan["n_clusters"])
     if runs.fingerprint(rows) != plan["rows_sha256"]:
@@ -220,29 +248,48 @@ def _train(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_ev
     from gedi.training import runs
     from gedi.training.checkpoint import Checkpoints
     from gedi.training.config import TrainingConfig, override
-    from gedi.training.engine import StoppedError
+    from gedi.training.guard import DivergedError
+    from gedi.training.metrics import MetricsLog
     from gedi.training.model import fit_rows
+    from gedi.training.stages import StoppedError
+    from gedi.training.world import Hardware, ProcessLostError, World
 
     config = override(TrainingConfig(), plan["training"])
     checkpoints = Checkpoints(folder)
+    world = World(Hardware(**plan["hardware"]))
+    world.launch()
+    err.quiet = out.quiet = not world.is_main
+    about = {"data": data.name, "method": plan["method"], "hardware": plan["hardware"]}
     try:
-        with stop_on_signal() as should_stop, progress_bar(err, config) as report:
+        with (
+            stop_on_signal() as should_stop,
+            progress_bar(err, config) as report,
+            MetricsLog(folder, tensorboard=plan["tensorboard"] and world.is_main) as log,
+        ):
             model = fit_rows(
                 rows,
                 n_clusters=plan["n_clusters"],
                 config=config,
                 seed=plan["seed"],
                 image_shape=data.image_shape,
+                world=world,
                 on_progress=report,
+                log=log,
                 checkpoints=checkpoints,
                 save_every=save_every,
                 should_stop=should_stop,
             )
-    except StoppedError as error:
-        raise StoppedError(f"{error} Go on with: gedi resume {folder}") from error
+    except (StoppedError, ProcessLostError) as error:
+        raise type(error)(f"{error} Go on with: gedi resume {folder}") from error
+    except DivergedError as error:
+        if world.is_main:
+            runs.write_results(folder, about | {"diverged": str(error), "guard": error.events})
+        raise DivergedError(f"{error} All that was seen is in {folder / runs.RESULTS}.", error.events) from error
+    if not world.is_main:
+        return
     for line in checkpoints.skipped:
         say(err, f"warning: a damaged checkpoint was passed over, {line}")
-    runs.save(model, folder, {"data": data.name, "method": plan["method"], "scores": _scores(model, rows, data)})
+    runs.save(model, folder, about | {"scores": _scores(model, rows, data)})
     say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
     say(out, f"next: gedi predict {folder} {plan['data']} --out clusters.csv")
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gedi.data import check_rows
 from gedi.training import runs
 from gedi.training.config import TrainingConfig, override
-from gedi.training.engine import Progress
+from gedi.training.journal import Progress
 from gedi.training.model import TrainedModel, fit_rows
 from gedi.training.presets import preset, with_method
 

@@ -9,7 +9,7 @@ import pytest
 from gedi.errors import ConfigError
 from gedi.experiments import cells as cells_module
 from gedi.experiments.cells import CELLS, Cell, cell_data, measure, read_cells, run_cells
-from gedi.training.engine import DivergedError
+from gedi.training.guard import DivergedError
 from gedi.training.presets import preset
 
 SMALL = Cell("moons", 2, preset="smoke", rows=120, iterations=5)

@@ -89,7 +89,7 @@ def test_experiments_share_cells(tmp_path, fake_fits):
     EXPERIMENTS["fig-steps"].run("smoke", 1, tmp_path, 1, quiet)
     lines = []
     EXPERIMENTS["fig-ablation"].run("smoke", 1, tmp_path, 1, lines.append)
-    assert lines[0].startswith("4 of 16 fits are already in")  # the full variant: two data sets, two T
+    assert lines[0].startswith("4 of 20 fits are already in")  # the full variant: two data sets, two T
 
 
 def test_differences_come_from_the_settings():

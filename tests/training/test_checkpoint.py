@@ -15,9 +15,9 @@ from gedi.data import load
 from gedi.training import checkpoint as checkpoint_module
 from gedi.training.checkpoint import CheckpointError, Checkpoints
 from gedi.training.config import override
-from gedi.training.engine import StoppedError
 from gedi.training.model import fit_rows
 from gedi.training.presets import preset
+from gedi.training.stages import StoppedError
 
 ROWS = load("moons", n=120).x.astype("float64")
 SMALL = {

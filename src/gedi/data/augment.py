@@ -46,8 +46,8 @@ def row_augmentation(
                 generator=generator,
             )
         if table is not None:
-            x = towards_neighbour(x, data[pick(table[rows], generator)], settings.towards, generator)
-        return x + (settings.noise or 0.0) * torch.randn(x.shape, generator=generator, dtype=x.dtype)
+            x = towards_neighbour(x, data[pick(table[rows].to(x.device), generator)], settings.towards, generator)
+        return x + (settings.noise or 0.0) * torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
 
     return augment
 
@@ -74,7 +74,7 @@ def neighbour_table(data: torch.Tensor, k: int) -> torch.Tensor:
 
 def pick(table: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """One entry of every row of ``table``, uniformly."""
-    column = torch.randint(table.shape[1], (len(table), 1), generator=generator)
+    column = torch.randint(table.shape[1], (len(table), 1), generator=generator, device=table.device)
     return table.gather(1, column).squeeze(1)
 
 
@@ -82,7 +82,7 @@ def towards_neighbour(
     x: torch.Tensor, neighbour: torch.Tensor, most: float, generator: torch.Generator
 ) -> torch.Tensor:
     """A point on the way from x to a neighbour, at most ``most`` of the way."""
-    share = most * torch.rand((len(x), 1), generator=generator, dtype=x.dtype)
+    share = most * torch.rand((len(x), 1), generator=generator, dtype=x.dtype, device=x.device)
     return x + share * (neighbour - x)
 
 
@@ -101,11 +101,11 @@ def affine(
     n = len(x)
 
     def between(most: float) -> torch.Tensor:
-        return most * (2 * torch.rand(n, generator=generator) - 1)
+        return most * (2 * torch.rand(n, generator=generator, device=x.device) - 1)
 
     angle, zoom, slant = between(math.radians(rotate)), 1 + between(scale), between(shear)
     cos, sin = torch.cos(angle) / zoom, torch.sin(angle) / zoom
-    theta = torch.zeros(n, 2, 3)
+    theta = torch.zeros(n, 2, 3, device=x.device)
     theta[:, 0, 0], theta[:, 0, 1], theta[:, 0, 2] = cos, -sin + slant, between(2 * shift / width)
     theta[:, 1, 0], theta[:, 1, 1], theta[:, 1, 2] = sin, cos, between(2 * shift / height)
     images = x.view(n, height, width, channels).permute(0, 3, 1, 2)

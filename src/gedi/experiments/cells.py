@@ -34,7 +34,7 @@ from gedi.evaluation import clustering_scores
 from gedi.experiments.outcome import Say
 from gedi.training import runs
 from gedi.training.config import TrainingConfig, to_dict
-from gedi.training.engine import DivergedError
+from gedi.training.guard import DivergedError
 from gedi.training.presets import ABLATIONS, preset, with_method
 
 CELLS, MODELS = "cells.jsonl", "models"

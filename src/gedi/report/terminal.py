@@ -13,7 +13,7 @@ from rich.table import Column, Table
 
 if TYPE_CHECKING:
     from gedi.training.config import TrainingConfig
-    from gedi.training.engine import Progress
+    from gedi.training.journal import Progress
 
 
 def say(console: Console, line: str, *, markup: bool = False) -> None:

@@ -26,6 +26,18 @@ class Box(NamedTuple):
     def clamp(self, x: torch.Tensor) -> torch.Tensor:
         return torch.minimum(torch.maximum(x, self.low), self.high)
 
+    def reached(self, x: torch.Tensor) -> torch.Tensor:
+        """Which coordinates lie on the boundary or beyond it."""
+        return (x <= self.low) | (x >= self.high)
+
+    def outward(self, x: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
+        """Which coordinates lie on the boundary or beyond it, with a direction that leads further out."""
+        return ((x <= self.low) & (direction < 0)) | ((x >= self.high) & (direction > 0))
+
+    def unbounded(self) -> Box:
+        """The whole space."""
+        return Box(torch.full_like(self.low, -math.inf), torch.full_like(self.high, math.inf))
+
     def uniform(self, n: int, generator: torch.Generator) -> torch.Tensor:
         """``n`` points drawn uniformly inside the box."""
         unit = torch.rand((n, *self.low.shape), generator=generator, device=self.low.device)
@@ -113,5 +125,5 @@ def sgld(
             generator=generator,
             max_drift=max_drift,
         )
-    at_box = ((x <= box.low) | (x >= box.high)).flatten(1).any(1).float().mean()
+    at_box = box.reached(x).flatten(1).any(1).float().mean()
     return x.detach(), SgldInfo(float(at_box), float((x - start).flatten(1).norm(dim=1).mean()))

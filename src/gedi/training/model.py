@@ -21,8 +21,10 @@ from gedi.sampling import Box, sgld
 from gedi.training.build import fill_from_data
 from gedi.training.checkpoint import Checkpoints
 from gedi.training.config import TrainingConfig, check
-from gedi.training.engine import Engine, Progress
+from gedi.training.engine import Engine
+from gedi.training.journal import Log, Progress
 from gedi.training.recipe import settled, train
+from gedi.training.world import World
 
 CHUNK = 4096  # rows a forward pass at prediction time
 
@@ -119,7 +121,9 @@ def fit_rows(
     config: TrainingConfig,
     seed: int,
     image_shape: tuple[int, ...] | None = None,
+    world: World | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    log: Log | None = None,
     checkpoints: Checkpoints | None = None,
     save_every: float = 30.0,
     should_stop: Callable[[], bool] = lambda: False,
@@ -138,6 +142,8 @@ def fit_rows(
         n_clusters,
         seed=seed,
         augment=augment,
+        world=world,
+        log=log,
         on_progress=on_progress,
         checkpoints=checkpoints,
         save_every=save_every,
@@ -151,17 +157,20 @@ def fit_rows(
         "walk_crossing": engine.walk_crossing,
         "gradient_evaluations": state.gradient_evaluations,
         "seconds": time.monotonic() - began,
-        "cost": engine.seconds,
+        "cost": engine.journal.seconds,
+        "guard": engine.guard.events,
     }
+    chains = engine.world.gather(state.buffer.chains).cpu()
+    net, box = state.net.cpu(), Box(state.buffer.box.low.cpu(), state.buffer.box.high.cpu())
     return TrainedModel(
-        net=state.net,
+        net=net,
         scaler=scaler,
         config=config,
         n_clusters=n_clusters,
         seed=seed,
-        chains=arrived_chains(state.net, rows, state.buffer.chains, config.sampler.burn_in),
-        box=state.buffer.box,
+        chains=arrived_chains(net, rows, chains, config.sampler.burn_in),
+        box=box,
         image_shape=image_shape,
         results=results,
-        history=engine.history,
+        history=engine.journal.history,
     )

@@ -47,8 +47,8 @@ def train(run: Engine) -> None:
 
 def embedding_terms(run: Engine, batch: Batch) -> dict[str, torch.Tensor]:
     """The terms of Eq. 10 that need no clusters."""
-    views = torch.cat([run.augment(batch), run.augment(batch)])
-    terms = {"negative_free": negative_free_term(run, run.state.net.encoder(views))}
+    h = run.encode(run.augment(batch), run.augment(batch))
+    terms = {"negative_free": negative_free_term(run, h)}
     if run.config.weights.generative:
         terms |= generative_terms(run, batch.x, run.langevin(len(batch.x)))
     return terms
@@ -59,10 +59,10 @@ def gedi_terms(
 ) -> dict[str, torch.Tensor]:
     """The terms of Eq. 10 on one batch; the views share one pass through the encoder."""
     net, c, weights = run.state.net, run.config.clustering, run.config.weights
-    n = len(batch.x)
     views = [batch.x, run.augment(batch)] + ([walked] if walked is not None else [])
-    h = net.encoder(torch.cat(views))
-    z = net.projector(h)
+    h = run.encode(*views)
+    n = len(h) // len(views)
+    z = run.apply(net.projector, h)
     scores = net.prototypes(z)
     assigned = run.assign(scores)
     run.remember(z[:n])
@@ -76,7 +76,7 @@ def gedi_terms(
     if samples is not None:
         terms |= generative_terms(run, batch.x, samples)
     if run.state.start_labels is not None:
-        labels = F.one_hot(run.state.start_labels[batch.rows], run.n_clusters).to(s.dtype)
+        labels = F.one_hot(run.state.start_labels[run.world.gather(batch.rows)], run.n_clusters).to(s.dtype)
         terms["anchor"] = clustering_loss(labels, cluster_log_probs(s, c.tau))
     return terms
 
@@ -85,7 +85,7 @@ def negative_free_term(run: Engine, h: torch.Tensor) -> torch.Tensor:
     """-L_NF (Eq. 7) of the representations of x and x', stacked; weighed by 1/batch as in the paper's table."""
     c = run.config.negative_free
     n = len(h) // 2
-    z = run.state.net.nf_projector(h)
+    z = run.apply(run.state.net.nf_projector, h)
     if c.per_sample:
         # The same term of z / sqrt(n), symmetric in the views and divided by the dimension: its size does not change
         # with batch or width, and neither does the meaning of its weight.
@@ -99,10 +99,11 @@ def negative_free_term(run: Engine, h: torch.Tensor) -> torch.Tensor:
 
 def generative_terms(run: Engine, x: torch.Tensor, samples: torch.Tensor) -> dict[str, torch.Tensor]:
     """CE(p, p_Psi) by contrastive divergence (Eq. 12), and the size of the energy, in one pass."""
-    values = run.state.net.log_density(torch.cat([run.with_data_noise(x), samples]))
-    data, sampled = values.split(len(x))
+    values = run.apply(run.state.net.log_density, torch.cat([run.with_data_noise(x), samples]))
+    data, sampled = (run.world.gather(part) for part in values.split(len(x)))
     arrived = sampled[settled(data, sampled, run.config.sampler.burn_in)]
-    return {"generative": contrastive_divergence(data, arrived), "energy_size": values.square().mean()}
+    size = torch.cat([data, sampled]).square().mean()
+    return {"generative": contrastive_divergence(data, arrived), "energy_size": size}
 
 
 def settled(data: torch.Tensor, sampled: torch.Tensor, burn_in: float | None) -> torch.Tensor:
@@ -132,22 +133,27 @@ def term_weights(run: Engine, terms: dict[str, torch.Tensor]) -> dict[str, float
     return weights
 
 
-@torch.no_grad()
-def set_start(run: Engine, seed: int) -> Start | None:
+def set_start(run: Engine, seed: int) -> None:
     """Labels that step 2 starts from, and the cluster sizes they imply."""
-    config, state = run.config, run.state
-    if config.start.kind == "none":
-        return None
-    c = config.start
-    if c.kind == "walks":
-        ends = [run.walk(run.x)[0].numpy() for _ in range(c.walks)]
-        start = cut_graph(run.x.numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
-    else:
-        z = F.normalize(state.average.nf_projector(state.average.encoder(run.x))).numpy()
-        start = Start(kmeans(z, run.n_clusters, seed, n_init=c.repeats)[0], crossing=None)
+    state = run.state
+    start = run.world.from_main(lambda: find_start(run, seed))
+    if start is None:
+        return
     run.walk_crossing = start.crossing
-    state.start_labels = torch.as_tensor(start.labels, dtype=torch.long)
-    if config.clustering.marginals == "start":
+    state.start_labels = torch.as_tensor(start.labels, dtype=torch.long, device=run.x.device)
+    if run.config.clustering.marginals == "start":
         counts = torch.bincount(state.start_labels, minlength=run.n_clusters).float() + 1.0
         state.marginals = counts / counts.sum()
-    return start
+
+
+@torch.no_grad()
+def find_start(run: Engine, seed: int) -> Start | None:
+    """A cut of the graph of walks, or k-means in the space L_NF has shaped."""
+    c, average = run.config.start, run.state.average
+    if c.kind == "none":
+        return None
+    if c.kind == "walks":
+        ends = [run.walk(run.x)[0].cpu().numpy() for _ in range(c.walks)]
+        return cut_graph(run.x.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+    z = F.normalize(average.nf_projector(average.encoder(run.x))).cpu().numpy()
+    return Start(kmeans(z, run.n_clusters, seed, n_init=c.repeats)[0], crossing=None)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -68,7 +69,7 @@ def claim(folder: str | Path) -> Path:
 def claimed(folder: str | Path) -> Iterator[Path]:
     """A new RUN folder to work on; if the work fails, nothing half-made is left behind.
 
-    A run that was stopped and can be resumed is not half-made: it stays.
+    A run that was stopped and can be resumed, or that tells why it diverged, is not half-made: it stays.
     """
     folder = Path(folder)
     made = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -76,10 +77,10 @@ def claimed(folder: str | Path) -> Iterator[Path]:
     try:
         yield folder
     except BaseException:
-        if Checkpoints(folder).exists():
+        if Checkpoints(folder).exists() or (folder / RESULTS).exists():
             raise
-        for file in folder.iterdir():
-            file.unlink()
+        for path in folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         with suppress(OSError):  # somebody else's file beside ours keeps its folder
             for path in made:
                 path.rmdir()

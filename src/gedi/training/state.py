@@ -30,7 +30,8 @@ class TrainState:
     optimiser: torch.optim.Optimizer
     buffer: ReplayBuffer
     queue: torch.Tensor  # past embeddings for Sinkhorn, newest first
-    generator: torch.Generator
+    generator: torch.Generator  # what all processes must agree on: batches, first weights
+    noise: torch.Generator  # all other noise; the same as `generator` where one process trains on the CPU
     stage: str = "start"
     iteration: int = 0
     attempt: int = 0

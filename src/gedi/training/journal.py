@@ -1,0 +1,77 @@
+"""What a run tells while it trains: values, lines of history, warnings, progress, and where the time went."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from gedi.training.guard import GuardWarning
+
+
+class Progress(NamedTuple):
+    """What a progress bar shows."""
+
+    stage: str
+    attempt: int
+    iteration: int
+    total: int
+    values: dict[str, float]
+    seconds: float
+
+
+class Log(Protocol):
+    """Takes the lines of history as they are made."""
+
+    def restart(self, lines: list[dict[str, Any]]) -> None: ...
+    def write(self, line: dict[str, Any]) -> None: ...
+
+
+class Journal:
+    """Keeps a run's history; only the main process shows it to anyone."""
+
+    def __init__(self, *, is_main: bool, on_progress: Callable[[Progress], None] | None, log: Log | None) -> None:
+        self.on_progress, self.log = (on_progress, log) if is_main else (None, None)
+        self.is_main = is_main
+        self.values: dict[str, float] = {}  # the latest value of everything measured in this stage
+        self.history: list[dict[str, Any]] = []
+        self.seconds: dict[str, float] = {name: 0.0 for name in ("data", "sgld", "dam", "loss", "optimiser")}
+        self._began = time.monotonic()
+
+    def go_on_from(self, history: list[dict[str, Any]], seconds: dict[str, float]) -> None:
+        """Take up the journal of a checkpoint."""
+        self.history, self.seconds = history, seconds
+
+    def open(self) -> None:
+        """The log starts with what is known so far."""
+        if self.log is not None:
+            self.log.restart(self.history)
+
+    def record(self, line: dict[str, Any]) -> None:
+        self.history.append(line)
+        if self.log is not None:
+            self.log.write(line)
+
+    def tell(self, text: str) -> None:
+        if self.is_main:
+            warnings.warn(text, GuardWarning, stacklevel=4)
+
+    def progress(self, stage: str, attempt: int, iteration: int, total: int) -> None:
+        if self.on_progress is not None:
+            seconds = time.monotonic() - self._began
+            self.on_progress(Progress(stage, attempt, iteration, total, dict(self.values), seconds))
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.seconds[name] += time.monotonic() - began
+
+    @contextmanager
+    def timed_as_loss(self) -> Iterator[None]:
+        """What an iteration takes beside the parts that are timed by themselves: forward and backward passes."""
+        began, apart = time.monotonic(), sum(self.seconds.values())
+        yield
+        self.seconds["loss"] += time.monotonic() - began - (sum(self.seconds.values()) - apart)

@@ -1,0 +1,160 @@
+"""The processes that train together: one, or several on one or many machines. With the engine, all that knows Fabric.
+
+The global batch is cut into equal parts, one a process. Each process samples, walks, augments and encodes its own part;
+then the representations are gathered, and everything that couples a batch (batch norm, Sinkhorn, covariances, the
+energy gap) is computed by every process on the whole of it. No statistic is ever local, and a loss means the same on
+one process as on a hundred.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, TypeVar
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+
+from gedi.errors import ConfigError, RunError
+
+T = TypeVar("T")
+
+
+class ProcessLostError(RunError):
+    """Another process of the run has died, or does not answer."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where a run trains."""
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"  # auto: the fastest there is
+    devices: int = 1  # processes on this machine, one a device
+    nodes: int = 1  # machines
+    precision: Literal["32", "bf16-mixed"] = "32"  # of the networks; sampling, Sinkhorn and losses stay in float32
+    timeout: float = 600.0  # seconds a process waits for the others before it gives up
+
+
+class World:
+    """This process among the others."""
+
+    def __init__(self, hardware: Hardware | None = None) -> None:
+        self.hardware = hardware = hardware or Hardware()
+        if hardware.devices < 1 or hardware.nodes < 1:
+            raise ConfigError(f"devices and nodes must be at least 1, got {hardware.devices} and {hardware.nodes}.")
+        many = hardware.devices * hardware.nodes > 1
+        strategy = DDPStrategy(timeout=timedelta(seconds=hardware.timeout)) if many else "auto"
+        try:
+            self.fabric = Fabric(
+                accelerator=hardware.device,
+                devices=hardware.devices,
+                num_nodes=hardware.nodes,
+                precision=hardware.precision,
+                strategy=strategy,
+            )
+        except Exception as error:
+            # Fabric raises many kinds: of its own, of torch, plain RuntimeErrors. All mean: not with this hardware.
+            raise ConfigError(f"{hardware.devices} x {hardware.device} cannot be used here: {error}") from error
+
+    def launch(self) -> None:
+        """Start the other processes of this machine, unless torchrun or SLURM already has; then meet them all."""
+        with self._others_are_there():
+            self.fabric.launch()
+
+    @property
+    def rank(self) -> int:
+        return self.fabric.global_rank
+
+    @property
+    def size(self) -> int:
+        return self.fabric.world_size
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and prints."""
+        return self.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        return self.fabric.device
+
+    def part(self, rows: torch.Tensor) -> torch.Tensor:
+        """This process's part of the global batch."""
+        if len(rows) < self.size:
+            raise ConfigError(f"A batch of {len(rows)} cannot be shared by {self.size} processes: use fewer devices.")
+        each = len(rows) // self.size
+        return rows[self.rank * each : (self.rank + 1) * each]
+
+    def gather(self, part: torch.Tensor) -> torch.Tensor:
+        """The parts of all processes, one after the other; gradients flow back to where each part came from.
+
+        Every process computes the same loss of the whole, so the gradient that comes back to a part is the sum over
+        processes, `size` times too large; `average_gradients` divides by `size` again.
+        """
+        if self.size == 1:
+            return part
+        with self._others_are_there():
+            return self.fabric.all_gather(part, sync_grads=part.requires_grad).flatten(0, 1)  # type: ignore[union-attr]
+
+    def gathered(self, tensors: dict[str, torch.Tensor], names: tuple[str, ...]) -> dict[str, torch.Tensor]:
+        """With the tensors of these names, of which every process has its own, put together."""
+        if self.size == 1:
+            return tensors
+        own = [name for name in tensors if name.rpartition("/")[2] in names]
+        return tensors | {name: self.gather(tensors[name].to(self.device)).cpu() for name in own}
+
+    def own_parts(self, tensors: dict[str, torch.Tensor], names: tuple[str, ...]) -> dict[str, torch.Tensor]:
+        """The inverse of `gathered`: this process's parts again."""
+        if self.size == 1:
+            return tensors
+        own = [name for name in tensors if name.rpartition("/")[2] in names]
+        return tensors | {name: tensors[name].chunk(self.size)[self.rank].clone() for name in own}
+
+    def average_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        """Replace every gradient by its mean over the processes, in one exchange."""
+        if self.size == 1:
+            return
+        # Every process runs the same lines, so the same parameters have gradients everywhere.
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        with self._others_are_there():
+            flat = self.fabric.all_reduce(torch.cat([g.flatten() for g in gradients]), reduce_op="mean")
+        assert isinstance(flat, torch.Tensor)
+        for gradient, mean in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(mean.view_as(gradient))
+
+    def any(self, flags: list[bool]) -> list[bool]:
+        """For each flag, whether any process raised it: they must all stop, save or go back together."""
+        if self.size == 1:
+            return flags
+        with self._others_are_there():
+            seen = self.fabric.all_reduce(torch.tensor(flags, dtype=torch.float32, device=self.device), reduce_op="sum")
+        assert isinstance(seen, torch.Tensor)
+        return [bool(count) for count in seen > 0]
+
+    def from_main(self, make: Callable[[], T]) -> T:
+        """What the main process makes, on all of them."""
+        if self.size == 1:
+            return make()
+        with self._others_are_there():
+            return self.fabric.broadcast(make() if self.is_main else None)  # type: ignore[return-value]
+
+    @contextmanager
+    def _others_are_there(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            # torch.distributed has no error of its own for this: gloo and NCCL both raise RuntimeError.
+            raise ProcessLostError(
+                f"Process {self.rank} of {self.size} lost the others (one was killed, failed, or did not answer within "
+                f"{self.hardware.timeout:.0f} s): {str(error).splitlines()[0][:200]}"
+            ) from error
+
+
+def is_first_process() -> bool:
+    """Whether this process is the first of its run, told before any `World` is made: from what the launcher set."""
+    names = ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK")
+    return all(os.environ.get(name, "0") == "0" for name in names)
