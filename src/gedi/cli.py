@@ -224,6 +224,7 @@ def _train(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_ev
     from gedi.training.model import fit_rows
 
     config = override(TrainingConfig(), plan["training"])
+    runs.check_sizes(folder, config, rows.shape[1], plan["n_clusters"])
     checkpoints = Checkpoints(folder)
     try:
         with stop_on_signal() as should_stop, progress_bar(err, config) as report:

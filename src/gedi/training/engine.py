@@ -16,6 +16,7 @@ from gedi.sampling import Box, DamInfo, ReplayBuffer, dam, sgld
 from gedi.training.build import build_net
 from gedi.training.checkpoint import Checkpoints, pack, unpack
 from gedi.training.config import StageConfig, TrainingConfig
+from gedi.training.expected import ExpectedCheckpoint
 from gedi.training.state import Best, TrainState, averaged_copy
 
 STAGES = ("start", "step1", "after step1", "embedding", "after embedding", "step2", "after step2")
@@ -258,12 +259,13 @@ class Engine:
             raise StoppedError(f"Stopped in {self.state.stage} at iteration {self.state.iteration}.")
 
     def _restore(self, checkpoints: Checkpoints) -> None:
-        tensors, counters = checkpoints.load()
+        queue = self.config.clustering.queue
+        tensors, counters = checkpoints.load(ExpectedCheckpoint(self.state, STAGES, len(self.x), queue))
         stages = {"step1": self.config.step1, "embedding": self.config.embedding, "step2": self.config.step2}
         if counters["stage"] in stages:
             self.state.optimiser = _adam(self.state.net, stages[counters["stage"]])
         unpack(self.state, tensors, counters)
-        self.history, self.seconds = counters["history"], counters["seconds"]
+        self.history, self.seconds = counters["history"], self.seconds | counters["seconds"]
         self.walk_crossing = counters["walk_crossing"]
 
     def _look(self, name: str, config: StageConfig) -> None:
