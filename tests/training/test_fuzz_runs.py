@@ -190,7 +190,9 @@ def check_load(home, files, blobs):
     with damaged(home, files):
         model = survive(lambda: GEDI.load(home))
     if model is not None:  # what was let through is whole
-        assert all(bool(v.isfinite().all()) for v in model.model_.net.state_dict().values())
+        state = model.model_.net.state_dict()
+        assert all(bool(v.isfinite().all()) for v in state.values())
+        assert {v.dtype for v in state.values()} == {torch.float32, torch.int64}
         assert model.predict_proba(blobs[:2]).shape == (2, model.n_clusters)
         assert all(isinstance(line, dict) for line in model.model_.history)
 
@@ -231,6 +233,8 @@ def check_resume(home, restore, files):
         survive(lambda: unpack(restore.state, *Checkpoints(home).load()))
     if engine is not None:
         assert all(bool(v.isfinite().all()) for v in engine.state.net.state_dict().values())
+        buffer, queue = engine.state.buffer.chains, engine.state.queue
+        assert buffer.shape == (64, 2) and queue.shape[1:] == (8,) and buffer.dtype == queue.dtype == torch.float32
 
 
 @fuzz(80)
