@@ -147,6 +147,14 @@ def test_only_regular_files_are_resumed(stopped, begun, name, kind, capsys, refu
         raise RunError(resume(stopped, capsys))
 
 
+def test_a_pipe_put_there_after_the_first_look_is_not_waited_for(folder, refused, monkeypatch):
+    seen = os.lstat(folder / CONFIG)
+    put("pipe", folder / CONFIG, None)
+    monkeypatch.setattr(untrusted.os, "lstat", lambda path: seen)
+    with refused(RunError, match="not a regular file"):
+        untrusted.read_yaml(folder / CONFIG)
+
+
 def test_a_link_in_place_of_a_temporary_file_is_not_written_through(tmp_path):
     (tmp_path / "mine").write_text("mine")
     (tmp_path / ".model").symlink_to(tmp_path / "mine")

@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 from gedi import GEDI
 from gedi.errors import RunError
 from gedi.training.checkpoint import CheckpointError, Checkpoints, unpack
+from gedi.training.tensorfile import open_tensors
 
 MODEL, MANIFEST = "model.safetensors", "checkpoint.json"
 
@@ -137,6 +138,13 @@ def test_a_header_is_checked_before_it_is_believed(folder, restore, refused, nam
         Checkpoints(folder).load()
     with refused(RunError, match="is whole|disagree"):
         restore(folder)
+
+
+@pytest.mark.parametrize("name", [n for n in HEADERS if n not in ("an absurd shape of nothing", "deep metadata")])
+def test_a_header_that_contradicts_itself_is_refused_whatever_is_expected(tmp_path, refused, name):
+    (tmp_path / MODEL).write_bytes(HEADERS[name])
+    with refused(RunError, match="cannot be read"), open_tensors(tmp_path / MODEL, 2**20):
+        pass
 
 
 # ---- checkpoints ----
