@@ -193,6 +193,7 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.data import check_rows
     from gedi.training import runs
     from gedi.training.config import to_dict
+    from gedi.training.expected import check_sizes
     from gedi.training.world import is_first_process
 
     hardware = {name: getattr(args, name) for name in HARDWARE}
@@ -202,6 +203,7 @@ def run_fit(args: argparse.Namespace) -> None:
     data = _load(args.data, seed=args.seed, label_column=args.label_column)
     rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
+    check_sizes(config, rows.shape[1], args.n_clusters)
     path = Path(args.data)
     plan = {
         "data": str(path.resolve()) if path.exists() else args.data,
@@ -255,8 +257,11 @@ def _train(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_ev
     from gedi.training.world import Hardware, ProcessLostError, World
 
     config = override(TrainingConfig(), plan["training"])
+    hardware = Hardware(**plan["hardware"])
+    processes = hardware.devices * hardware.nodes
+    runs.check_sizes(folder, config, rows.shape[1], plan["n_clusters"], processes=processes)
     checkpoints = Checkpoints(folder)
-    world = World(Hardware(**plan["hardware"]))
+    world = World(hardware)
     world.launch()
     err.quiet = out.quiet = not world.is_main
     about = {"data": data.name, "method": plan["method"], "hardware": plan["hardware"]}

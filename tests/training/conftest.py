@@ -1,15 +1,22 @@
 """Runs small enough to test what Algorithm 2 does, not how well it does it."""
 
+import signal
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
 
 from gedi.data.augment import row_augmentation
+from gedi.errors import GediError
+from gedi.training import runs
 from gedi.training.build import fill_from_data
-from gedi.training.config import TrainingConfig, override
+from gedi.training.checkpoint import Checkpoints
+from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.engine import Engine
 from gedi.training.model import fit_rows
 from gedi.training.presets import preset
+from gedi.training.stages import StoppedError
 
 TINY = {
     "step1.iterations": 4,
@@ -55,3 +62,62 @@ def make_engine(blobs):
 def fitted(blobs, tiny):
     """A model trained for a few iterations."""
     return fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)
+
+
+@pytest.fixture(scope="session")
+def begun(blobs, tiny, fitted, tmp_path_factory):
+    """A finished run and one that was stopped in step 2, in one folder."""
+    folder = tmp_path_factory.mktemp("begun")
+    np.save(folder / "rows.npy", blobs)
+    left = [7]
+
+    def stop():
+        left[0] -= 1
+        return left[0] < 0
+
+    config = tiny(clustering__queue=100)
+    with pytest.raises(StoppedError):
+        fit_rows(blobs, n_clusters=2, config=config, seed=0, checkpoints=Checkpoints(folder), should_stop=stop)
+    plan = {"data": str(folder / "rows.npy"), "label_column": None, "method": "gedi", "n_clusters": 2, "seed": 0}
+    plan |= {"rows_sha256": runs.fingerprint(blobs.astype("float64")), "training": to_dict(config)}
+    runs.write_plan(folder, plan)
+    runs.save(fitted, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def refused():
+    """A function: a block that must raise our own error, as one printable sentence, within seconds."""
+
+    def too_long(*_):
+        raise AssertionError("it waits for ever")
+
+    @contextmanager
+    def check(kind=GediError, **match):
+        before = signal.signal(signal.SIGALRM, too_long)
+        signal.alarm(20)
+        try:
+            with pytest.raises(kind, **match) as error:
+                yield
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+        text = str(error.value)
+        assert text.isprintable() and 10 < len(text) < 700 and text.endswith("."), text
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def restore(begun, blobs):
+    """A function: `gedi resume` up to where training would go on."""
+    config = fill_from_data(override(TrainingConfig(), runs.read_plan(begun)["training"]), blobs)
+    rows = torch.from_numpy(blobs)
+    augment = row_augmentation(config.augment, rows)
+
+    def run(folder):
+        runs.check_sizes(folder, config, 2, 2)
+        return Engine(config, rows, 2, seed=0, augment=augment, checkpoints=Checkpoints(folder))
+
+    run.state = run(begun).state  # to unpack into
+    return run

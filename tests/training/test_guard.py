@@ -156,7 +156,7 @@ def test_a_run_that_rolled_back_resumes_to_the_same_weights(tiny, blobs, tmp_pat
     gaps = sorted(abs(line["generative"]) for line in fit(1e6).history if "generative" in line)
     limit = gaps[-6]  # a limit that the run's own noise crosses now and then
     whole = fit(limit)
-    assert sum("rolled back" in event["action"] for event in whole.results["guard"]) > 1
+    assert sum("rolled back" in event["action"] for event in whole.results["guard"]) >= 1
     calls = itertools.count(1)
     for _ in range(100):
         try:

@@ -3,6 +3,6 @@
 from gedi.data import toys
 from gedi.data.checks import check_rows
 from gedi.data.scaling import Scaler
-from gedi.data.sources import Dataset, DatasetInfo, known_datasets, load
+from gedi.data.sources import NAMES, Dataset, DatasetInfo, known_datasets, load
 
-__all__ = ["Dataset", "DatasetInfo", "Scaler", "check_rows", "known_datasets", "load", "toys"]
+__all__ = ["NAMES", "Dataset", "DatasetInfo", "Scaler", "check_rows", "known_datasets", "load", "toys"]

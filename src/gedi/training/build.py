@@ -49,16 +49,21 @@ def build_net(
     # torch's initialisers know only the global generator: seed it from ours, and give it back as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
-        encoder = _mlp(config, n_features)
-        return GediNet(
-            encoder,
-            representation=config.representation,
-            embedding=config.embedding,
-            projector_hidden=config.projector_hidden,
-            n_clusters=n_clusters,
-            energy_encoder=_mlp(config, n_features) if config.two_encoders else None,
-            support=box if config.walls else None,
-        )
+        return assemble(config, n_features, n_clusters, box)
+
+
+def assemble(config: NetConfig, n_features: int, n_clusters: int, box: Box | None = None) -> GediNet:
+    """A GediNet with weights from torch's global generator; on the meta device, with shapes alone."""
+    encoder = _mlp(config, n_features)
+    return GediNet(
+        encoder,
+        representation=config.representation,
+        embedding=config.embedding,
+        projector_hidden=config.projector_hidden,
+        n_clusters=n_clusters,
+        energy_encoder=_mlp(config, n_features) if config.two_encoders else None,
+        support=box if config.walls else None,
+    )
 
 
 def _mlp(config: NetConfig, n_features: int) -> MLPEncoder:

@@ -1,7 +1,8 @@
 """Checkpoints: all of a run's state in one file, written whole or not at all, verified when read.
 
 A checkpoint is a safetensors file (tensors, and the counters as JSON in its header). A small manifest names the last
-two with their checksums: a file that was cut short or damaged is noticed, and the one before it is used.
+two with their checksums: a file that was cut short or damaged is noticed, and the one before it is used. Checksums
+guard against accidents only: whoever made the folder could write them too, so nothing that is read is trusted.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ import hashlib
 import json
 import math
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from gedi.errors import RunError
+from gedi.training.expected import CHECKPOINT_BYTES, ExpectedCheckpoint, whole_number
 from gedi.training.state import Best, TrainState
+from gedi.training.tensorfile import Layout, open_tensors
+from gedi.training.untrusted import FAILURES, finite, parse_json, read_json, shown
 
 MANIFEST = "checkpoint.json"
 KEPT = 2
@@ -38,13 +43,13 @@ class Checkpoints:
 
     def exists(self) -> bool:
         """Whether there is anything to resume from."""
-        return (self.folder / MANIFEST).is_file()
+        return os.path.lexists(self.folder / MANIFEST)
 
     def save(self, tensors: Tensors, counters: dict[str, Any]) -> None:
         """Write one more checkpoint; the last good one stays until this one is safe on disk."""
         entries = self._entries() if self.exists() else []
         number = 1 + (entries[0]["number"] if entries else 0)
-        data = save(tensors, metadata={"counters": json.dumps(counters)})
+        data = save(tensors, metadata={"counters": json.dumps(finite(counters))})
         name = f"checkpoint-{number:06d}.safetensors"
         try:
             write_whole(self.folder / name, data)
@@ -58,43 +63,80 @@ class Checkpoints:
         kept = {entry["file"] for entry in entries}
         for old in self.folder.glob("checkpoint-*.safetensors"):
             if old.name not in kept:
-                old.unlink(missing_ok=True)
+                _remove(old)
 
-    def load(self) -> tuple[Tensors, dict[str, Any]]:
-        """The newest checkpoint that is whole; damaged ones are noted in ``skipped``."""
+    def load(self, expected: ExpectedCheckpoint | None = None) -> tuple[Tensors, dict[str, Any]]:
+        """The newest checkpoint that is whole and as ``expected``; those passed over are noted in ``skipped``."""
         self.skipped = []
         for entry in self._entries():
-            path = self.folder / entry["file"]
             try:
-                if hashlib.sha256(path.read_bytes()).hexdigest() != entry["sha256"]:
-                    raise ValueError("its checksum does not match")
-                with safe_open(path, framework="pt") as file:
-                    tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                    return tensors, json.loads(file.metadata()["counters"])
-            except (OSError, ValueError, KeyError, SafetensorError) as error:
-                self.skipped.append(f"{path.name}: {error}")
-        raise CheckpointError(f"No checkpoint in {self.folder} is whole: {'; '.join(self.skipped)}.")
+                return self._read(entry, expected)
+            except RunError as error:
+                self.skipped.append(str(error))
+        raise self._none_whole(self.skipped)
+
+    def layout(self) -> Layout:
+        """Types and shapes in the newest checkpoint that has a header; no tensor is read."""
+        reasons = []
+        for entry in self._entries():
+            try:
+                with open_tensors(self.folder / entry["file"], CHECKPOINT_BYTES) as file:
+                    return file.layout
+            except RunError as error:
+                reasons.append(str(error))
+        raise self._none_whole(reasons)
+
+    def _none_whole(self, reasons: list[str]) -> CheckpointError:
+        why = shown(" ".join(reasons), 300).rstrip(".")
+        return CheckpointError(f"No checkpoint in {shown(str(self.folder), 150)} is whole: {why}.")
+
+    def _read(self, entry: dict[str, Any], expected: ExpectedCheckpoint | None) -> tuple[Tensors, dict[str, Any]]:
+        with open_tensors(self.folder / entry["file"], CHECKPOINT_BYTES) as file:
+            counters = parse_json(file.metadata["counters"])
+            if expected is not None:
+                expected.check_counters(counters)
+                expected.check_layout(file.layout, counters)
+            if file.sha256() != entry["sha256"]:
+                raise ValueError("its checksum does not match")
+            tensors = file.read()
+            if expected is not None:
+                expected.check_values(tensors)
+            return tensors, counters
 
     def clear(self) -> None:
         """Remove all checkpoints: the run is finished, and its model is saved."""
         for path in [self.folder / MANIFEST, *self.folder.glob("checkpoint-*.safetensors")]:
-            path.unlink(missing_ok=True)
+            _remove(path)
 
     def _entries(self) -> list[dict[str, Any]]:
+        path = self.folder / MANIFEST
         try:
-            entries = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
-            known = [{"number": int(e["number"]), "file": str(e["file"]), "sha256": str(e["sha256"])} for e in entries]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{self.folder / MANIFEST} cannot be read: {error}") from error
-        if any(Path(e["file"]).name != e["file"] for e in known):
-            raise CheckpointError(f"{self.folder / MANIFEST} names files outside the run folder.")
+            entries = read_json(path)
+            known = [
+                {"number": whole_number(e, "number", 0, 10**9), "file": str(e["file"]), "sha256": str(e["sha256"])}
+                for e in entries[:KEPT]
+            ]
+        except RunError as error:
+            raise CheckpointError(str(error)) from error
+        except FAILURES as error:
+            raise CheckpointError(f"{shown(str(path), 150)} cannot be read: it is no list of checkpoints.") from error
+        if not all(re.fullmatch(r"checkpoint-[0-9]{6,10}\.safetensors", e["file"]) for e in known):
+            raise CheckpointError(f"{shown(str(path), 150)} names files of another kind or outside the run folder.")
         return known
+
+
+def _remove(path: Path) -> None:
+    """Remove a file of ours; something else under its name is no reason to fail."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that a crash leaves the old one or the new one, never half of either."""
     temporary = path.with_name(f".{path.name}")
-    with temporary.open("wb") as file:
+    # Made anew: what lies there may be a link to a file elsewhere, which must not be written to.
+    temporary.unlink(missing_ok=True)
+    with temporary.open("xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -140,7 +182,13 @@ def pack(state: TrainState) -> tuple[Tensors, dict[str, Any]]:
 
 def unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> None:
     """Put packed state back; the optimiser must already be the one of the packed stage."""
+    try:
+        _unpack(state, tensors, counters)
+    except FAILURES as error:
+        raise CheckpointError(f"The checkpoint is not of this run: {shown(str(error), 250).rstrip('.')}.") from error
 
+
+def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> None:
     def group(name: str) -> Tensors:
         return {k.removeprefix(f"{name}/"): v for k, v in tensors.items() if k.startswith(f"{name}/")}
 

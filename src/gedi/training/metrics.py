@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from gedi.errors import ConfigError
-from gedi.training.runs import METRICS, finite, replace_text
+from gedi.training.runs import METRICS, replace_text
+from gedi.training.untrusted import finite
 
 
 class MetricsLog:

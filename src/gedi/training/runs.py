@@ -1,4 +1,7 @@
-"""RUN folders: config.yaml, model.safetensors, metrics.jsonl, results.json. No pickle anywhere."""
+"""RUN folders: config.yaml, model.safetensors, metrics.jsonl, results.json. No pickle anywhere.
+
+A folder may come from anybody: all of it is read by `untrusted` and compared with what is `expected`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,17 +23,17 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from safetensors.torch import save as safetensors_bytes
 
-from gedi.data import Scaler
+from gedi.data import NAMES
 from gedi.errors import RunError
 from gedi.sampling import Box
-from gedi.training.build import build_net
+from gedi.training import expected
 from gedi.training.checkpoint import Checkpoints, write_whole
-from gedi.training.config import TrainingConfig, override, to_dict
+from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.model import TrainedModel
+from gedi.training.tensorfile import check_layout, open_tensors
+from gedi.training.untrusted import FAILURES, finite, read_json, read_json_lines, read_yaml, shown, unreadable
 
 CONFIG, MODEL, METRICS, RESULTS = "config.yaml", "model.safetensors", "metrics.jsonl", "results.json"
 PLAN = "plan.yaml"
@@ -95,15 +99,40 @@ def write_plan(folder: Path, plan: dict[str, Any]) -> None:
 def read_plan(folder: str | Path) -> dict[str, Any]:
     """The plan of a run that was begun."""
     path = Path(folder) / PLAN
-    if not path.is_file():
-        raise RunError(f"{folder} is not a run that can be resumed: it has no {PLAN}.")
+    if not os.path.lexists(path):
+        raise RunError(f"{shown(str(folder), 150)} is not a run that can be resumed: it has no {PLAN}.")
+    plan = read_yaml(path)
     try:
-        plan = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise _unreadable(Path(folder), error) from error
-    if not isinstance(plan, dict) or not {"data", "n_clusters", "seed", "training", "rows_sha256"} <= plan.keys():
-        raise RunError(f"{path} is not a plan of a run.")
+        if not isinstance(plan, dict) or not {"data", "method", "training", "rows_sha256"} <= plan.keys():
+            raise RunError(f"{shown(str(path), 150)} is not a plan of a run.")
+        expected.check_data_path(plan["data"], NAMES)
+        expected.whole_number(plan, "n_clusters", least=1)
+        expected.whole_number(plan, "seed", least=0, most=2**31)
+        for name in ("method", "rows_sha256", "label_column"):
+            if not isinstance(plan.get(name, ""), str | None):
+                raise ValueError(f"{name!r} is not text")
+        expected.training_settings(plan["training"])
+        plan["hardware"] = asdict(expected.hardware_of(plan.get("hardware", {})))
+        if not isinstance(plan.setdefault("tensorboard", False), bool):
+            raise ValueError("'tensorboard' is neither true nor false")
+    except FAILURES as error:
+        raise unreadable(path, error) from error
     return plan
+
+
+def check_sizes(folder: Path, config: TrainingConfig, n_features: int, n_clusters: int, *, processes: int = 1) -> None:
+    """Refuse settings that are too large, or larger than the run's own checkpoints, before anything is built."""
+    expected.check_sizes(config, n_features, n_clusters)
+    checkpoints = Checkpoints(folder)
+    if checkpoints.exists():
+        net = expected.shape_of_net(config, n_features, n_clusters)
+        wanted = expected.layout_of(net.state_dict(), "net/")
+        chains = math.ceil(config.sampler.buffer_size / processes) * processes
+        wanted["buffer"] = expected.Spec(torch.float32, (chains, n_features))
+        try:
+            check_layout({k: v for k, v in checkpoints.layout().items() if k in wanted}, wanted)
+        except ValueError as error:
+            raise RunError(f"The plan and the checkpoint in {shown(str(folder), 150)} disagree: {error}.") from error
 
 
 def fingerprint(rows: np.ndarray) -> str:
@@ -114,7 +143,7 @@ def fingerprint(rows: np.ndarray) -> str:
 def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None) -> None:
     """Write a model and its numbers."""
     settings = {
-        "n_clusters": model.n_clusters,
+        "n_clusters": int(model.n_clusters),
         "n_features": model.n_features,
         "seed": model.seed,
         "image_shape": list(model.image_shape) if model.image_shape else None,
@@ -123,11 +152,14 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
     }
     tensors = {f"net.{name}": value.contiguous() for name, value in model.net.state_dict().items()}
     tensors |= {"sampler.chains": model.chains, "sampler.low": model.box.low, "sampler.high": model.box.high}
-    replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
-    replace_text(folder / METRICS, "".join(json.dumps(finite(line)) + "\n" for line in model.history))
-    write_results(folder, model.results | (extra or {}))
-    # Last: a folder that has a model is whole.
-    write_whole(folder / MODEL, safetensors_bytes(tensors))
+    try:
+        replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
+        replace_text(folder / METRICS, "".join(json.dumps(finite(line)) + "\n" for line in model.history))
+        write_results(folder, model.results | (extra or {}))
+        # Last: a folder that has a model is whole.
+        write_whole(folder / MODEL, safetensors_bytes(tensors))
+    except OSError as error:
+        raise RunError(f"The run could not be written to {folder}: {error.strerror}.") from error
 
 
 def write_results(folder: Path, results: dict[str, Any]) -> None:
@@ -139,58 +171,52 @@ def load(folder: str | Path) -> TrainedModel:
     """Read a model back; anything unexpected is a RunError."""
     folder = Path(folder)
     for name in (CONFIG, MODEL):
-        if not (folder / name).is_file():
-            raise RunError(f"{folder} is not a run folder: it has no {name}.")
-    try:
-        settings = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
-        config = override(TrainingConfig(), settings["training"])
-        n_features, n_clusters = int(settings["n_features"]), int(settings["n_clusters"])
-        scaler = Scaler.from_state(settings["scaler"])
-        tensors = load_file(folder / MODEL)
-        box = Box(tensors["sampler.low"], tensors["sampler.high"])
-        net = build_net(config.net, n_features, n_clusters, torch.Generator().manual_seed(0), box)
-        net.load_state_dict({k.removeprefix("net."): v for k, v in tensors.items() if k.startswith("net.")})
-        shape = settings["image_shape"]
+        if not os.path.lexists(folder / name):
+            raise RunError(f"{shown(str(folder), 150)} is not a run folder: it has no {name}.")
+    settings, results, history = read_yaml(folder / CONFIG), _read_results(folder), _read_history(folder)
+    with open_tensors(folder / MODEL, expected.MODEL_BYTES) as file:
+        try:
+            n_features = expected.whole_number(settings, "n_features", least=1)
+            n_clusters = expected.whole_number(settings, "n_clusters", least=1)
+            seed = expected.whole_number(settings, "seed")
+            image_shape = expected.image_shape_of(settings["image_shape"], n_features)
+            scaler = expected.scaler_of(settings["scaler"], n_features)
+            config = expected.training_settings(settings["training"])
+            net = expected.shape_of_net(config, n_features, n_clusters)
+        except FAILURES as error:
+            raise unreadable(folder / CONFIG, error) from error
+        check_layout(file.layout, expected.model_layout(net, n_features))
+        tensors = file.read()
+        expected.check_variances(tensors)
+        low, high, chains = (tensors.pop(f"sampler.{name}") for name in ("low", "high", "chains"))
+        if not len(chains) or not bool((low <= high).all()):
+            raise ValueError("its sampler has no chains, or a box turned inside out")
+        net.load_state_dict({name.removeprefix("net."): value for name, value in tensors.items()}, assign=True)
         return TrainedModel(
             net=net.eval(),
             scaler=scaler,
             config=config,
             n_clusters=n_clusters,
-            seed=int(settings["seed"]),
-            chains=tensors["sampler.chains"],
-            box=box,
-            image_shape=tuple(shape) if shape else None,
-            results=_read_results(folder),
-            history=_read_history(folder),
+            seed=seed,
+            chains=chains,
+            box=Box(low, high),
+            image_shape=image_shape,
+            results=results,
+            history=history,
         )
-    except (LookupError, AttributeError, TypeError, ValueError, RuntimeError, OSError) as error:
-        raise _unreadable(folder, error) from error
-    except (SafetensorError, yaml.YAMLError) as error:
-        raise _unreadable(folder, error) from error
-
-
-def _unreadable(folder: Path, error: Exception) -> RunError:
-    reason = " ".join(str(error).split())[:300]  # yaml and torch explain over many lines
-    return RunError(f"The run folder {folder} cannot be read: {type(error).__name__}: {reason}")
 
 
 def _read_results(folder: Path) -> dict[str, Any]:
     path = folder / RESULTS
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    results = read_json(path) if os.path.lexists(path) else {}
+    if not isinstance(results, dict):
+        raise unreadable(path, "it is not a mapping")
+    return results
 
 
 def _read_history(folder: Path) -> list[dict[str, Any]]:
     path = folder / METRICS
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
-
-
-def finite(value: Any) -> Any:
-    """JSON has no NaN: what was not measured is null."""
-    if isinstance(value, dict):
-        return {k: finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return read_json_lines(path) if os.path.lexists(path) else []
 
 
 def replace_text(path: Path, text: str) -> None:

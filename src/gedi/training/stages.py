@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from gedi.errors import ConfigError, GediError
+from gedi.errors import GediError
 from gedi.sampling import Box, ReplayBuffer
 from gedi.training.build import build_net
 from gedi.training.checkpoint import Checkpoints, Tensors, pack, unpack
 from gedi.training.config import StageConfig, TrainingConfig
+from gedi.training.expected import ExpectedCheckpoint
 from gedi.training.guard import Guard, Packed, Symptom, is_calm, worries
 from gedi.training.journal import Journal, Log, Progress
 from gedi.training.schedule import adam, rate
@@ -82,7 +83,8 @@ class Stages:
         self._symptom: Symptom | None = None
         self._saved = time.monotonic()
         if checkpoints is not None and world.from_main(checkpoints.exists):
-            self._restore(*world.from_main(checkpoints.load))
+            expected = ExpectedCheckpoint(self.state, STAGES, len(x), config.clustering.queue, world.size)
+            self._restore(*world.from_main(lambda: checkpoints.load(expected)))
         self.journal.open()
 
     @property
@@ -234,11 +236,6 @@ class Stages:
         return self.world.gathered(tensors | good, OWN), counters | guard | extra | {"processes": self.world.size}
 
     def _restore(self, tensors: Tensors, counters: dict[str, Any]) -> None:
-        if counters["processes"] != self.world.size:
-            raise ConfigError(
-                f"The run was trained by {counters['processes']} processes and cannot go on with {self.world.size}: "
-                "give --devices and --nodes as before."
-            )
         tensors = self.world.own_parts(tensors, OWN)
         stages = {"step1": self.config.step1, "embedding": self.config.embedding, "step2": self.config.step2}
         if counters["stage"] in stages:
@@ -249,7 +246,7 @@ class Stages:
         if "noise" in tensors:
             self.state.noise.set_state(tensors["noise"])
         self.guard.unpack(tensors, counters)
-        self.journal.go_on_from(counters["history"], counters["seconds"])
+        self.journal.go_on_from(counters["history"], self.journal.seconds | counters["seconds"])
         self.walk_crossing = counters["walk_crossing"]
 
 
