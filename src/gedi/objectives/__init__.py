@@ -2,20 +2,38 @@
 
 from gedi.objectives.bounds import elbo_ebm, infonce_bound, log_partition, nwj_bound, tuba_bound, uba_bound
 from gedi.objectives.clustering import cluster_log_probs, clustering_loss, sinkhorn, swapped_loss
+from gedi.objectives.contrastive import (
+    SIMILARITIES,
+    contrastive_log_density,
+    contrastive_log_likelihood,
+    info_nce_loss,
+    nt_xent_loss,
+    protocpc_loss,
+    teacher_marginal,
+    teacher_probabilities,
+)
 from gedi.objectives.generative import contrastive_divergence
 from gedi.objectives.negative_free import negative_free_loss
 
 __all__ = [
+    "SIMILARITIES",
     "cluster_log_probs",
     "clustering_loss",
     "contrastive_divergence",
+    "contrastive_log_density",
+    "contrastive_log_likelihood",
     "elbo_ebm",
+    "info_nce_loss",
     "infonce_bound",
     "log_partition",
     "negative_free_loss",
+    "nt_xent_loss",
     "nwj_bound",
+    "protocpc_loss",
     "sinkhorn",
     "swapped_loss",
+    "teacher_marginal",
+    "teacher_probabilities",
     "tuba_bound",
     "uba_bound",
 ]
