@@ -13,19 +13,29 @@ from gedi.objectives.contrastive import (
     teacher_probabilities,
 )
 from gedi.objectives.generative import contrastive_divergence
-from gedi.objectives.negative_free import negative_free_loss
+from gedi.objectives.negative_free import (
+    barlow_twins_loss,
+    corinfomax_loss,
+    mec_loss,
+    negative_free_loss,
+    vicreg_loss,
+    w_mse_loss,
+)
 
 __all__ = [
     "SIMILARITIES",
+    "barlow_twins_loss",
     "cluster_log_probs",
     "clustering_loss",
     "contrastive_divergence",
     "contrastive_log_density",
     "contrastive_log_likelihood",
+    "corinfomax_loss",
     "elbo_ebm",
     "info_nce_loss",
     "infonce_bound",
     "log_partition",
+    "mec_loss",
     "negative_free_loss",
     "nt_xent_loss",
     "nwj_bound",
@@ -36,4 +46,6 @@ __all__ = [
     "teacher_probabilities",
     "tuba_bound",
     "uba_bound",
+    "vicreg_loss",
+    "w_mse_loss",
 ]
