@@ -1,7 +1,14 @@
 """Objectives: pure functions of tensors, one file a family, each naming its equation."""
 
 from gedi.objectives.bounds import elbo_ebm, infonce_bound, log_partition, nwj_bound, tuba_bound, uba_bound
-from gedi.objectives.clustering import cluster_log_probs, clustering_loss, sinkhorn, swapped_loss
+from gedi.objectives.clustering import (
+    cluster_log_probs,
+    clustering_loss,
+    kmeans,
+    prior_clustering_loss,
+    sinkhorn,
+    swapped_loss,
+)
 from gedi.objectives.contrastive import (
     SIMILARITIES,
     contrastive_log_density,
@@ -34,11 +41,13 @@ __all__ = [
     "elbo_ebm",
     "info_nce_loss",
     "infonce_bound",
+    "kmeans",
     "log_partition",
     "mec_loss",
     "negative_free_loss",
     "nt_xent_loss",
     "nwj_bound",
+    "prior_clustering_loss",
     "protocpc_loss",
     "sinkhorn",
     "swapped_loss",
