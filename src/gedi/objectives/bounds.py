@@ -1,0 +1,57 @@
+"""Bounds: UBA, TUBA, NWJ, InfoNCE on the mutual information (Apps. B-C) and ELBO_EBM on the log-likelihood (App. A).
+
+``joint`` holds f(x_i, z_i) at pairs drawn together; ``critic[k, i]`` is f(x_k, z_i), so its diagonal is ``joint``;
+``log_z`` holds log Z(z_i) with Z(z) = E_p(x') exp f(x', z). Each function averages over i and is to be maximised.
+
+The inequalities UBA <= I and so on hold for the true Z. An estimate of Z from few samples is too small on average in
+its logarithm (Jensen), so UBA with an estimated ``log_z`` is no bound: TUBA and NWJ, linear in Z, stay bounds, and so
+does InfoNCE. A deterministic encoder of continuous data has I = infinity, and then all of them hold trivially.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from gedi.objectives.precision import full_precision
+
+
+@full_precision
+def log_partition(critic: torch.Tensor) -> torch.Tensor:
+    """log of the mean of exp f(x_k, z_i) over k != i: Z(z_i) from the samples that are independent of z_i."""
+    n = len(critic)
+    own = torch.eye(n, dtype=torch.bool, device=critic.device)
+    return torch.logsumexp(critic.masked_fill(own, -torch.inf), dim=0) - math.log(n - 1)
+
+
+def uba_bound(joint: torch.Tensor, log_z: torch.Tensor) -> torch.Tensor:
+    """I_UBA of App. B: E f - E log Z(z); equal to I where f is log p(x|z) - log p(x) plus any function of z."""
+    return joint.mean() - log_z.mean()
+
+
+def tuba_bound(joint: torch.Tensor, log_z: torch.Tensor, log_eta: torch.Tensor) -> torch.Tensor:
+    """I_TUBA of App. B: E f - E[Z(z) / eta(z) + log eta(z) - 1] <= I_UBA, with equality where eta = Z."""
+    return joint.mean() - (torch.exp(log_z - log_eta) + log_eta - 1).mean()
+
+
+def nwj_bound(joint: torch.Tensor, log_z: torch.Tensor) -> torch.Tensor:
+    """I_NWJ of App. B: E f - E Z(z) / e, which is I_TUBA with eta = e."""
+    return joint.mean() - torch.exp(log_z - 1).mean()
+
+
+@full_precision
+def infonce_bound(critic: torch.Tensor) -> torch.Tensor:
+    """I_NCE of App. C: mean_i log(exp f(x_i, z_i) / mean_k exp f(x_k, z_i)), never above log n."""
+    return math.log(len(critic)) + torch.log_softmax(critic, dim=0).diagonal().mean()
+
+
+def elbo_ebm(scores: torch.Tensor, log_gamma: torch.Tensor, log_prior: torch.Tensor) -> torch.Tensor:
+    """ELBO_EBM of App. A: E[f(x, z) + log p(z) - log Gamma(z)] at z = g(x), with p(x|z) = exp f(x, z) / Gamma(z).
+
+    It bounds E log p(x) from below if z is discrete. For continuous z the paper's claim is false: its fourth line
+    drops the entropy of q(z|x) = delta(z - g(x)), which is zero only for a discrete z and minus infinity otherwise.
+    With a prior of density one the value is -H(X) + I_UBA (App. B), above E log p(x) = -H(X) whenever I_UBA is
+    positive. As an objective for f nothing changes, for the missing entropy does not depend on it.
+    """
+    return (scores + log_prior - log_gamma).mean()

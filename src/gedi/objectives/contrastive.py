@@ -1,0 +1,145 @@
+"""Contrastive terms: L_CT / InfoNCE (Eqs. 1-2), NT-Xent, ProtoCPC (App. D) and the energy they imply (Eq. 9).
+
+All negatives are rows of the tensors given: with several processes, gather the batch first and pass all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional as F
+
+from gedi.objectives.precision import full_precision
+
+Similarity = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def dot(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """z_i^T z'_j, for all pairs."""
+    return z @ other.T
+
+
+def cosine(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """z_i^T z'_j / (||z_i|| ||z'_j||), for all pairs."""
+    return F.normalize(z, dim=1) @ F.normalize(other, dim=1).T
+
+
+def negative_squared_distance(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """-||z_i - z'_j||^2, for all pairs; between unit vectors it is 2 cosine - 2."""
+    # |a|^2 - 2ab + |b|^2 needs no [n, m, h] tensor but cancels for points far from the origin, so the origin goes
+    # among them. Distances do not depend on it, hence neither does the gradient.
+    origin = other.detach().mean(dim=0)
+    z, other = z - origin, other - origin
+    return 2 * z @ other.T - (z**2).sum(dim=1, keepdim=True) - (other**2).sum(dim=1)
+
+
+SIMILARITIES: dict[str, Similarity] = {
+    "dot": dot,
+    "cosine": cosine,
+    "negative_squared_distance": negative_squared_distance,
+}
+
+
+@full_precision
+def similarity_logits(z: torch.Tensor, other: torch.Tensor, *, tau: float, similarity: str) -> torch.Tensor:
+    """sim(z_i, z'_j) / tau, shape [len(z), len(other)]: the logits of Eq. 1."""
+    if similarity not in SIMILARITIES:
+        raise ValueError(f"similarity {similarity!r} is not one of {', '.join(SIMILARITIES)}")
+    return SIMILARITIES[similarity](z, other) / tau
+
+
+def instance_log_probs(
+    z: torch.Tensor, other: torch.Tensor, *, tau: float = 0.1, similarity: str = "cosine"
+) -> torch.Tensor:
+    """log p(l|x_i; Theta) of Eq. 1, one row for each ``z``: which row of ``other`` it is. The true one counts too."""
+    return torch.log_softmax(similarity_logits(z, other, tau=tau, similarity=similarity), dim=1)
+
+
+def contrastive_log_likelihood(
+    z: torch.Tensor, other: torch.Tensor | None = None, *, tau: float = 0.1, similarity: str = "cosine"
+) -> torch.Tensor:
+    """L_CT of Eq. 2, summed over samples: sum_i log p(l_i = i|x_i; Theta).
+
+    ``other`` holds g of a second view. Without it, it is the equation as printed, which compares every x_i with
+    itself: under cosine or distance the numerator is then a constant, and all that is left pushes samples apart.
+    """
+    log_probs = instance_log_probs(z, z if other is None else other, tau=tau, similarity=similarity)
+    return log_probs.diagonal().sum()
+
+
+def info_nce_loss(
+    z: torch.Tensor, z_view: torch.Tensor, *, tau: float = 0.1, similarity: str = "cosine"
+) -> torch.Tensor:
+    """-L_CT / n, both views taking turns as the candidates: at least zero, log n if all embeddings are equal."""
+    one = contrastive_log_likelihood(z, z_view, tau=tau, similarity=similarity)
+    two = contrastive_log_likelihood(z_view, z, tau=tau, similarity=similarity)
+    return -(one + two) / (2 * len(z))
+
+
+def nt_xent_loss(
+    z: torch.Tensor, z_view: torch.Tensor, *, tau: float = 0.5, similarity: str = "cosine"
+) -> torch.Tensor:
+    """NT-Xent of SimCLR: Eq. 2 over the 2n rows of both views, where no row is a candidate for itself."""
+    both = torch.cat([z, z_view])
+    logits = similarity_logits(both, both, tau=tau, similarity=similarity)
+    logits = logits.masked_fill(torch.eye(len(both), dtype=torch.bool, device=both.device), -torch.inf)
+    partner = torch.arange(len(both), device=both.device).roll(len(z))
+    return F.cross_entropy(logits, partner)
+
+
+@full_precision
+def teacher_probabilities(scores: torch.Tensor, *, tau: float = 0.04) -> torch.Tensor:
+    """p^t(x) of App. D; a ``tau`` below the student's sharpens it. Pass scores without gradient: a teacher has none."""
+    return torch.softmax(scores / tau, dim=1)
+
+
+def teacher_marginal(
+    probabilities: torch.Tensor, previous: torch.Tensor | None = None, *, momentum: float = 0.9
+) -> torch.Tensor:
+    """q^t of App. D, the batch mean of p^t; with ``previous``, the running mean ProtoCPC's authors use.
+
+    The prior does what centring does for other teachers: a prototype that is used often earns less.
+    """
+    batch = probabilities.mean(dim=0)
+    return batch if previous is None else momentum * previous + (1 - momentum) * batch
+
+
+@full_precision
+def prototypical_critic(scores: torch.Tensor, teacher: torch.Tensor, *, tau: float = 0.1) -> torch.Tensor:
+    """f(x_k, x_i) = sum_c p^t_c(x_k) log p^s_c(x_i) of App. D, shape [k, i], from the student's ``scores``."""
+    return teacher @ torch.log_softmax(scores / tau, dim=1).T
+
+
+@full_precision
+def protocpc_bound(
+    scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.Tensor, *, tau: float = 0.1
+) -> torch.Tensor:
+    """I_ProtoCPC of App. D: mean_i p^t(x_i)^T s_i - log sum_c q^t_c exp s_ic, with s the student's scores / tau.
+
+    With ``marginal`` the mean of ``teacher`` it is at most the InfoNCE of ``prototypical_critic``, on every batch and
+    not only on average, with equality if the teacher is certain. With a running mean it may exceed it.
+    """
+    scores = scores / tau
+    return ((teacher * scores).sum(dim=1) - torch.logsumexp(scores + marginal.log(), dim=1)).mean()
+
+
+def protocpc_loss(
+    scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.Tensor, *, tau: float = 0.1
+) -> torch.Tensor:
+    """-I_ProtoCPC of App. D: the student's scores of one view against the teacher's probabilities of the other."""
+    return -protocpc_bound(scores, teacher, marginal, tau=tau)
+
+
+def contrastive_log_density(
+    z: torch.Tensor, bank: torch.Tensor, *, tau: float = 0.1, similarity: str = "negative_squared_distance"
+) -> torch.Tensor:
+    """-E(x; Theta) = log sum_j exp(sim(g(x_j), g(x)) / tau) of Eq. 9, one value a row: log p(x) + log Gamma.
+
+    ``bank`` holds g of the samples that define the density. The default similarity is EBCLR's, which takes the mean
+    over the bank (log n less) and adds a penalty on ||z||^2 that Eq. 9 does not have.
+
+    >>> contrastive_log_density(torch.zeros(1, 2), torch.zeros(1, 2)).item()
+    0.0
+    """
+    return torch.logsumexp(similarity_logits(z, bank, tau=tau, similarity=similarity), dim=1)

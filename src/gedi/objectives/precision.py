@@ -1,0 +1,33 @@
+"""Float32 or wider for terms that half precision would spoil: sums of exponentials, determinants, correlations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import torch
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def full_precision(function: Function) -> Function:
+    """The same function, with half-precision tensors widened to float32 and autocast switched off inside.
+
+    >>> full_precision(lambda z: z.T @ z)(torch.ones(3, 2, dtype=torch.bfloat16)).dtype
+    torch.float32
+    """
+
+    def widen(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            return value.to(torch.promote_types(value.dtype, torch.float32))
+        return value
+
+    @functools.wraps(function)
+    def wide(*args: Any, **kwargs: Any) -> Any:
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        # Widening alone is not enough: autocast would narrow the operands of every matrix product again.
+        with torch.autocast(tensors[0].device.type, enabled=False):
+            return function(*map(widen, args), **{name: widen(value) for name, value in kwargs.items()})
+
+    return cast("Function", wide)
