@@ -3,6 +3,7 @@
 from gedi.objectives.clustering import cluster_log_probs, clustering_loss, sinkhorn, swapped_loss
 from gedi.objectives.generative import contrastive_divergence
 from gedi.objectives.negative_free import negative_free_loss
+from gedi.objectives.symbolic import symbolic_loss
 
 __all__ = [
     "cluster_log_probs",
@@ -11,4 +12,5 @@ __all__ = [
     "negative_free_loss",
     "sinkhorn",
     "swapped_loss",
+    "symbolic_loss",
 ]
