@@ -19,6 +19,7 @@ WITH_EXAMPLES = {
     "gedi.logic.constraint",
     "gedi.logic.dimacs",
     "gedi.logic.expressions",
+    "gedi.logic.files",
     "gedi.objectives.clustering",
     "gedi.objectives.symbolic",
     "gedi.sampling.dam",

@@ -81,6 +81,19 @@ class Constraint:
         }
         return constraint
 
+    @classmethod
+    def from_file(cls, path: str | Path, *, method: str = "auto") -> Constraint:
+        """A file of declarations and formulas (docs/logic.md), DIMACS (.cnf, .dimacs), or ProbLog (.pl, .problog)."""
+        from gedi.logic.files import read_constraint
+
+        path = Path(path)
+        if path.suffix in (".cnf", ".dimacs"):
+            return cls.from_dimacs(path, method=method)
+        if path.suffix in (".pl", ".problog"):
+            return cls.from_problog(path, method=method)
+        formula, variables = read_constraint(path)
+        return cls(formula, variables=variables, method=method)
+
     def __repr__(self) -> str:
         return f"Constraint({', '.join(self.inputs)}; {self.method}, {self.circuit.nodes} nodes)"
 
