@@ -48,11 +48,8 @@ def check_normalised(
     literals: torch.Tensor, log_probs: Mapping[str, torch.Tensor], variables: Sequence[Categorical]
 ) -> None:
     """Raise a LogicError if a row of some variable is not a distribution; one look at the device if all are."""
-    sizes = torch.tensor([v.size for v in variables], device=literals.device)
-    owner = torch.repeat_interleave(
-        torch.arange(len(variables), device=literals.device), sizes, output_size=len(literals)
-    )
-    sums = literals.new_zeros(len(variables), literals.shape[1]).index_add_(0, owner, literals.detach().exp())
+    probabilities = literals.detach().exp().split([v.size for v in variables])
+    sums = torch.stack([p.sum(0) for p in probabilities])
     loosest = max(TOLERANCE.get(log_probs[v.name].dtype, DEFAULT_TOLERANCE) for v in variables)
     if bool(((sums - 1).abs() <= loosest).all()):  # false for NaN too
         return

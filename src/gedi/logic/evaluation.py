@@ -6,7 +6,7 @@ Node values are [nodes, batch]: a layer gathers whole rows, adds them (products)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -14,12 +14,25 @@ from gedi.logic.circuit import Circuit
 
 Reduce = Callable[[torch.Tensor], torch.Tensor]  # [nodes, products, batch] -> [nodes, batch]
 Share = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # terms and their reduction -> each term's share
-Layers = Sequence[torch.Tensor]
+
+
+class Layer(NamedTuple):
+    """Which rows each product multiplies, [nodes * products] for each factor."""
+
+    factors: list[torch.Tensor]
+    nodes: int
+    products: int
+
+
+Layers = Sequence[Layer]
 
 
 def layers_on(circuit: Circuit, device: torch.device) -> Layers:
     """The circuit's index arrays on a device."""
-    return [torch.from_numpy(layer).to(device) for layer in circuit.layers]
+    return [
+        Layer([torch.from_numpy(factor.ravel()).to(device) for factor in layer], *layer.shape[1:])
+        for layer in circuit.layers
+    ]
 
 
 def logsumexp(terms: torch.Tensor) -> torch.Tensor:
@@ -57,12 +70,12 @@ def random_share(generator: torch.Generator) -> Share:
 def upward(layers: Layers, literals: torch.Tensor, reduce: Reduce = logsumexp) -> torch.Tensor:
     """Values of all nodes, the root's last, from the literals' [literals, batch]."""
     count, batch = literals.shape
-    values = literals.new_empty(count + 2 + sum(layer.shape[1] for layer in layers), batch)
+    values = literals.new_empty(count + 2 + sum(layer.nodes for layer in layers), batch)
     values[:count] = literals
     values[count], values[count + 1] = 0.0, -torch.inf  # ONE and ZERO
     end = count + 2
     for layer in layers:
-        start, end = end, end + layer.shape[1]
+        start, end = end, end + layer.nodes
         values[start:end] = reduce(_terms(layer, values))
     return values
 
@@ -73,19 +86,19 @@ def downward(layers: Layers, values: torch.Tensor, weight: torch.Tensor, share: 
     weights[-1] = weight
     end = len(values)
     for layer in reversed(layers):
-        start = end - layer.shape[1]
+        start = end - layer.nodes
         given = share(_terms(layer, values), values[start:end]) * weights[start:end, None]
-        for factor in layer:
-            weights.index_add_(0, factor.flatten(), given.flatten(0, 1))
+        for factor in layer.factors:
+            weights.index_add_(0, factor, given.flatten(0, 1))
         end = start
     return weights[: end - 2]
 
 
-def _terms(layer: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    terms = values.index_select(0, layer[0].flatten())
-    for factor in layer[1:]:
-        terms += values.index_select(0, factor.flatten())
-    return terms.view(*layer.shape[1:], -1)
+def _terms(layer: Layer, values: torch.Tensor) -> torch.Tensor:
+    terms = values.index_select(0, layer.factors[0])
+    for factor in layer.factors[1:]:
+        terms += values.index_select(0, factor)
+    return terms.view(layer.nodes, layer.products, values.shape[1])
 
 
 class _LogProb(torch.autograd.Function):
@@ -117,7 +130,8 @@ def _differentiable(layers: Layers, literals: torch.Tensor) -> torch.Tensor:
     ends = literals.new_tensor([[0.0], [-torch.inf]]).expand(-1, literals.shape[1])
     values = torch.cat([literals, ends])
     for layer in layers:
-        terms = torch.stack([values[factor] for factor in layer]).sum(0)
+        terms = torch.stack([values[factor] for factor in layer.factors]).sum(0)
+        terms = terms.view(layer.nodes, layer.products, -1)
         highest = terms.detach().amax(dim=1, keepdim=True).clamp_min(torch.finfo(terms.dtype).min)
         total = (terms - highest).exp().sum(dim=1)
         some = total > 0
