@@ -17,7 +17,7 @@ setup: $(STAMP)  ## create .venv with the tested versions and install gedi in it
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -c constraints.txt $(TORCH_ARGS) torch==2.13.0
-	$(BIN)/python -m pip install -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -c constraints.txt -e '.[dev,logic]'
 	@touch $@
 
 demo: $(STAMP)  ## cluster moons and circles beside k-means, SwAV and JEM (a few minutes)
@@ -37,6 +37,7 @@ lint: $(STAMP)  ## check style, format and types
 
 bench: $(STAMP)  ## measure speed
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/logic.py
 
 docs:  ## say where the documentation is
 	@echo "The documentation is plain Markdown: start with README.md, then the docs/ folder."

@@ -6,15 +6,25 @@ import pkgutil
 
 import pytest
 
+import gedi.logic
 import gedi.objectives
 import gedi.sampling
 
 MODULES = [
     module.name
-    for package in (gedi.sampling, gedi.objectives)
+    for package in (gedi.sampling, gedi.objectives, gedi.logic)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
 ]
-WITH_EXAMPLES = {"gedi.sampling.dam", "gedi.sampling.sgld", "gedi.objectives.clustering"}
+WITH_EXAMPLES = {
+    "gedi.logic.constraint",
+    "gedi.logic.dimacs",
+    "gedi.logic.expressions",
+    "gedi.logic.files",
+    "gedi.objectives.clustering",
+    "gedi.objectives.symbolic",
+    "gedi.sampling.dam",
+    "gedi.sampling.sgld",
+}
 
 
 @pytest.mark.parametrize("name", MODULES)

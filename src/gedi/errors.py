@@ -15,3 +15,7 @@ class ConfigError(GediError, ValueError):
 
 class RunError(GediError):
     """A run folder is missing, incomplete or in the way."""
+
+
+class LogicError(GediError, ValueError):
+    """A constraint is ill formed or cannot hold, or its log-probabilities do not fit it."""

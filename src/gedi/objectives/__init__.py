@@ -28,6 +28,7 @@ from gedi.objectives.negative_free import (
     vicreg_loss,
     w_mse_loss,
 )
+from gedi.objectives.symbolic import symbolic_loss
 
 __all__ = [
     "SIMILARITIES",
@@ -51,6 +52,7 @@ __all__ = [
     "protocpc_loss",
     "sinkhorn",
     "swapped_loss",
+    "symbolic_loss",
     "teacher_marginal",
     "teacher_probabilities",
     "tuba_bound",

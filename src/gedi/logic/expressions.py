@@ -1,0 +1,299 @@
+"""The constraint language: variables with finite domains, arithmetic, comparisons and connectives."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gedi.errors import LogicError
+
+MAX_CALLS = 1_000_000  # combinations a Python predicate is asked about before we say that it is too wide
+
+Value = int | str
+
+
+class Node:
+    """One node of an expression: what it does, to what, and (variables, numbers, tables) its own data."""
+
+    __slots__ = ("children", "data", "op")
+
+    def __init__(self, op: str, children: tuple[Node, ...] = (), data: Any = None) -> None:
+        self.op, self.children, self.data = op, children, data
+
+    def __bool__(self) -> bool:
+        raise LogicError(
+            f"The expression {self!r} has no truth value of its own: write & | ~ for and, or, not, "
+            "and (a < b) & (b < c) for a < b < c."
+        )
+
+    def __repr__(self) -> str:
+        match self.op:
+            case "variable":
+                return self.data[0]
+            case "number" | "text":
+                return str(self.data)
+            case "table":
+                return f"table([{', '.join(map(repr, self.children))}], {len(self.data)} rows)"
+            case "not" | "abs" | "and" | "or" | "exactly_one" | "all_different":
+                return f"{self.op}({', '.join(map(repr, self.children))})"
+        return f"({self.children[0]!r} {self.op} {self.children[1]!r})"
+
+
+class Term(Node):
+    """Anything with a value: a variable, a number, arithmetic on them."""
+
+    __slots__ = ()
+    __hash__ = Node.__hash__  # comparing builds a formula, so terms are told apart by identity
+
+    def __add__(self, other: Operand) -> Term:
+        return _arithmetic("+", self, other)
+
+    def __radd__(self, other: Operand) -> Term:
+        return _arithmetic("+", other, self)
+
+    def __sub__(self, other: Operand) -> Term:
+        return _arithmetic("-", self, other)
+
+    def __rsub__(self, other: Operand) -> Term:
+        return _arithmetic("-", other, self)
+
+    def __mul__(self, other: Operand) -> Term:
+        return _arithmetic("*", self, other)
+
+    def __rmul__(self, other: Operand) -> Term:
+        return _arithmetic("*", other, self)
+
+    def __floordiv__(self, other: Operand) -> Term:
+        return _arithmetic("//", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Term:
+        return _arithmetic("//", other, self)
+
+    def __mod__(self, other: Operand) -> Term:
+        return _arithmetic("%", self, other)
+
+    def __rmod__(self, other: Operand) -> Term:
+        return _arithmetic("%", other, self)
+
+    def __neg__(self) -> Term:
+        return _arithmetic("-", 0, self)
+
+    def __abs__(self) -> Term:
+        return Arithmetic("abs", (_number_like(self),))
+
+    def __truediv__(self, other: Operand) -> Term:
+        raise LogicError(f"{self!r} / {other!r} is not whole: use //, or multiply the other side.")
+
+    def __eq__(self, other: Operand) -> Formula:  # type: ignore[override]
+        return _comparison("==", self, other)
+
+    def __ne__(self, other: Operand) -> Formula:  # type: ignore[override]
+        return _comparison("!=", self, other)
+
+    def __lt__(self, other: Operand) -> Formula:
+        return _comparison("<", self, other)
+
+    def __le__(self, other: Operand) -> Formula:
+        return _comparison("<=", self, other)
+
+    def __gt__(self, other: Operand) -> Formula:
+        return _comparison("<", other, self)
+
+    def __ge__(self, other: Operand) -> Formula:
+        return _comparison("<=", other, self)
+
+
+class Arithmetic(Term):
+    """A number, a constant value, or an operation on terms.
+
+    Beside Categorical, not above it: Python lets a subclass on the right compare first, and the order of the
+    variables would turn round.
+    """
+
+    __slots__ = ()
+
+
+class Categorical(Term):
+    """A variable with a finite domain: 0 .. n-1, or the values given (whole numbers or strings).
+
+    >>> a, colour = Categorical("a", 10), Categorical("colour", ["red", "green"])
+    >>> a + 1 < 5, colour == "red"
+    (((a + 1) < 5), (colour == red))
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, domain: int | Sequence[Value]) -> None:
+        if not isinstance(name, str) or not name:
+            raise LogicError(f"A variable needs a name, got {name!r}: pass a string.")
+        values = tuple(range(domain)) if isinstance(domain, int) else tuple(domain)
+        if len(values) < 2:
+            raise LogicError(f"The domain of {name!r} has {len(values)} value(s): a variable needs at least 2.")
+        kinds = {str if isinstance(v, str) else int if isinstance(v, int | np.integer) else type(v) for v in values}
+        if kinds not in ({int}, {str}):
+            raise LogicError(
+                f"The domain of {name!r} mixes or holds other types: give all whole numbers or all strings."
+            )
+        if len(set(values)) < len(values):
+            raise LogicError(f"The domain of {name!r} names a value twice: give each once.")
+        super().__init__("variable", (), (name, values if kinds == {str} else tuple(int(v) for v in values)))
+
+    @property
+    def name(self) -> str:
+        return self.data[0]
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        return self.data[1]
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    @property
+    def numeric(self) -> bool:
+        return isinstance(self.values[0], int)
+
+
+class Formula(Node):
+    """Anything that is true or false."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Formula) -> Formula:
+        return conjunction([self, other])
+
+    def __or__(self, other: Formula) -> Formula:
+        return disjunction([self, other])
+
+    def __xor__(self, other: Formula) -> Formula:
+        return exactly_one(self, other)
+
+    def __invert__(self) -> Formula:
+        return Formula("not", (self,))
+
+
+Operand = Term | int | str
+
+
+def conjunction(formulas: Iterable[Formula]) -> Formula:
+    """True where all hold; of none, always."""
+    return Formula("and", tuple(_formula(f) for f in formulas))
+
+
+def disjunction(formulas: Iterable[Formula]) -> Formula:
+    """True where at least one holds; of none, never."""
+    return Formula("or", tuple(_formula(f) for f in formulas))
+
+
+def implies(condition: Formula, consequence: Formula) -> Formula:
+    """If ``condition`` holds, so does ``consequence``."""
+    return ~_formula(condition) | consequence
+
+
+def exactly_one(*formulas: Formula) -> Formula:
+    """One of the formulas holds, and only one."""
+    return Formula("exactly_one", tuple(_formula(f) for f in formulas))
+
+
+def all_different(*variables: Term) -> Formula:
+    """No two of the variables (or terms) have the same value."""
+    terms = tuple(_term(v) for v in variables)
+    if all(isinstance(t, Categorical) for t in terms):
+        if len({t.data[0] for t in terms}) < len(terms):
+            raise LogicError(f"all_different names a variable twice ({', '.join(map(repr, terms))}): name each once.")
+        return Formula("all_different", terms)
+    return conjunction(s != t for s, t in itertools.combinations(terms, 2))
+
+
+def table(variables: Sequence[Categorical], rows: Iterable[Sequence[Value]]) -> Formula:
+    """The variables together take the values of one of the rows.
+
+    >>> table([Categorical("a", 2), Categorical("b", ["x", "y"])], [(0, "x"), (1, "y")])
+    table([a, b], 2 rows)
+    """
+    variables = tuple(_variable(v) for v in variables)
+    if not variables or len({v.name for v in variables}) < len(variables):
+        raise LogicError(f"table() needs different variables, got {list(variables)}: name each once.")
+    places = [{value: i for i, value in enumerate(v.values)} for v in variables]
+    indices = []
+    for number, row in enumerate(rows):
+        if len(row) != len(variables):
+            raise LogicError(
+                f"Row {number} of the table has {len(row)} values for {len(variables)} variables: {row!r}."
+            )
+        for v, place, value in zip(variables, places, row, strict=True):
+            if value not in place:
+                raise LogicError(f"Row {number} of the table gives {v.name!r} the value {value!r}, {_outside(v)}.")
+        indices.append([place[value] for place, value in zip(places, row, strict=True)])
+    rows_array = np.asarray(indices, dtype=np.int64).reshape(-1, len(variables))
+    return Formula("table", variables, np.unique(rows_array, axis=0))
+
+
+def holds(predicate: Callable[..., Any], *variables: Categorical) -> Formula:
+    """The Python function says so: it is asked once about every combination of the variables' values."""
+    calls = math.prod(_variable(v).size for v in variables)
+    if calls > MAX_CALLS:
+        raise LogicError(
+            f"The predicate would be asked about {calls:,} combinations (at most {MAX_CALLS:,}): "
+            "write it as an expression, or as several predicates over fewer variables."
+        )
+    rows = itertools.product(*(v.values for v in variables))
+    return table(variables, [row for row in rows if predicate(*row)])
+
+
+def _arithmetic(op: str, left: Operand, right: Operand) -> Term:
+    return Arithmetic(op, (_number_like(left), _number_like(right)))
+
+
+def _comparison(op: str, left: Operand, right: Operand) -> Formula:
+    if op in ("==", "!="):
+        left, right = _term(left), _term(right)
+        for variable, constant in ((left, right), (right, left)):
+            if isinstance(variable, Categorical) and constant.op in ("number", "text"):
+                if constant.data not in variable.values:
+                    raise LogicError(f"{variable.name!r} is compared with {constant.data!r}, {_outside(variable)}.")
+                return Formula(op, (variable, constant))
+        if isinstance(left, Categorical) and isinstance(right, Categorical) and left.numeric != right.numeric:
+            raise LogicError(f"{left!r} and {right!r} cannot be compared: one has numbers, the other strings.")
+        if isinstance(left, Categorical) and isinstance(right, Categorical):
+            return Formula(op, (left, right))
+    return Formula(op, (_number_like(left), _number_like(right)))
+
+
+def _term(operand: Any) -> Term:
+    if isinstance(operand, Term):
+        return operand
+    if isinstance(operand, int | np.integer):  # a bool is a 0 or a 1
+        return Arithmetic("number", (), int(operand))
+    if isinstance(operand, str):
+        return Arithmetic("text", (), operand)
+    raise LogicError(f"{operand!r} is not a variable, a whole number or a value: constraints are over whole numbers.")
+
+
+def _number_like(operand: Any) -> Term:
+    term = _term(operand)
+    if term.op == "text" or (isinstance(term, Categorical) and not term.numeric):
+        raise LogicError(f"{term!r} is not a number: compare it with == or != to one of its values.")
+    return term
+
+
+def _variable(operand: Any) -> Categorical:
+    if not isinstance(operand, Categorical):
+        raise LogicError(f"{operand!r} is not a variable: pass a Categorical.")
+    return operand
+
+
+def _formula(operand: Any) -> Formula:
+    if not isinstance(operand, Formula):
+        raise LogicError(f"{operand!r} is not a formula: compare something first, as in (a == 1) & (b < c).")
+    return operand
+
+
+def _outside(variable: Categorical) -> str:
+    shown = ", ".join(map(repr, variable.values[:10])) + (", ..." if variable.size > 10 else "")
+    return f"which is not in its domain ({shown}): use one of these"

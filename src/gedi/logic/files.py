@@ -1,0 +1,133 @@
+"""Constraint files: declarations and formulas as text, read without running any of it."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gedi.errors import LogicError
+from gedi.logic.dimacs import read_text
+from gedi.logic.expressions import (
+    Categorical,
+    Formula,
+    Value,
+    all_different,
+    conjunction,
+    disjunction,
+    exactly_one,
+    implies,
+)
+
+OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.Invert: operator.invert,
+    ast.Not: operator.invert,
+    ast.USub: operator.neg,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "all_different": all_different,
+    "exactly_one": exactly_one,
+    "implies": implies,
+}
+
+
+def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
+    """All formulas of the text together, and the variables as declared.
+
+    A line "a, b : 10" declares variables with values 0 to 9, "c : 1..6" and "d : red green" with those; every other
+    line is a formula, and all of them hold. # begins a comment.
+
+    >>> read_constraint("a, b, c : 10  # digits\\na + b == c")
+    (and(((a + b) == c)), [a, b, c])
+    """
+    variables: dict[str, Categorical] = {}
+    formulas = []
+    for number, line in enumerate(read_text(source).splitlines(), start=1):
+        line = line.split("#")[0].strip()
+        if not line:
+            continue
+        try:
+            if ":" in line:
+                names, domain = line.split(":", 1)
+                for name in (n.strip() for n in names.split(",")):
+                    if not name.isidentifier() or name in FUNCTIONS or name in variables:
+                        raise LogicError(f"{name!r} cannot be declared: use a new name of letters, digits and _.")
+                    variables[name] = Categorical(name, _domain(domain))
+            else:
+                formulas.append(_formula(line, variables))
+        except LogicError as error:
+            raise LogicError(f"Line {number} of the constraint: {error}") from error
+    if not formulas:
+        raise LogicError("The constraint has no formula: add a line such as a + b == c.")
+    return conjunction(formulas), list(variables.values())
+
+
+def _domain(text: str) -> int | list[Value]:
+    words = text.split()
+    try:
+        if len(words) == 1 and ".." in words[0]:
+            low, high = words[0].split("..")
+            return list(range(int(low), int(high) + 1))
+        if len(words) == 1:
+            return int(words[0])
+    except ValueError as error:
+        raise LogicError(f"{text.strip()!r} is not a domain: write 10, 1..6, or the values.") from error
+    numbers = all(word.lstrip("-").isdigit() for word in words)
+    return [int(word) if numbers else word for word in words]
+
+
+def _formula(line: str, variables: dict[str, Categorical]) -> Formula:
+    try:
+        value = _read(ast.parse(line, mode="eval").body, variables)
+    except (SyntaxError, TypeError, RecursionError) as error:
+        raise LogicError(f"{line!r} is not a formula: {error.args[0]}.") from error
+    if not isinstance(value, Formula):
+        raise LogicError(f"{line!r} is not a formula: compare something, as in a + b == c.")
+    return value
+
+
+def _read(node: ast.AST, variables: dict[str, Categorical]) -> Any:
+    """The value of a syntax tree made of the operations above; anything else is refused."""
+
+    def read(part: ast.AST) -> Any:
+        return _read(part, variables)
+
+    match node:
+        case ast.Constant(value=int() | str() as value):
+            return value
+        case ast.Name(id=name) if name in variables:
+            return variables[name]
+        case ast.Name(id=name):
+            raise LogicError(f"{name!r} is not declared: add a line such as '{name} : 10' above.")
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in OPERATORS:
+            return OPERATORS[type(op)](read(operand))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            return OPERATORS[type(op)](read(left), read(right))
+        case ast.BoolOp(op=op, values=values):
+            return (conjunction if isinstance(op, ast.And) else disjunction)(map(read, values))
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in OPERATORS for op in ops):
+            terms = [read(part) for part in (left, *others)]
+            steps = [OPERATORS[type(op)](x, y) for op, x, y in zip(ops, terms[:-1], terms[1:], strict=True)]
+            return steps[0] if len(steps) == 1 else conjunction(steps)
+        case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.Tuple(elts=values) | ast.List(elts=values)]):
+            return disjunction(read(left) == read(value) for value in values)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
+            return FUNCTIONS[name](*map(read, arguments))
+    raise LogicError(f"{ast.unparse(node)!r} is not part of the constraint language: see docs/logic.md.")

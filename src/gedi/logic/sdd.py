@@ -1,0 +1,266 @@
+"""Constraints over many combinations: compiled to a sentential decision diagram (PySDD), then to a circuit.
+
+A variable of k values is written in ceil(log2 k) bits; codes past the last value mean the last value, so that every
+code means one and negation needs no care. The diagram's vtree is right-linear with each variable's bits side by side:
+read a variable at a time it is a decision diagram with k-way branches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from gedi.errors import LogicError
+from gedi.logic.circuit import Circuit
+from gedi.logic.enumeration import ARITHMETIC, COMPARISON, divide
+from gedi.logic.expressions import Categorical, Formula, Node
+from gedi.logic.extraction import circuit_of
+from gedi.logic.structure import postorder
+
+MAX_STEPS = 20_000_000  # of one diagram or one arithmetic operation: minutes of work, gigabytes of nodes
+
+
+def available() -> bool:
+    """Whether PySDD is installed."""
+    try:
+        import pysdd.sdd  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def compile_formula(formula: Formula, variables: Sequence[Categorical]) -> Circuit | None:
+    """The formula's circuit over ``variables`` (all it mentions), or None if nothing satisfies it."""
+    if not available():
+        raise LogicError("This constraint is too large to enumerate and PySDD is missing: pip install 'gedi[logic]'.")
+    order = variable_order(formula, variables)
+    compiler = _Compiler([variables[i] for i in order])
+    root = compiler.formula(formula)
+    return None if root.is_false() else circuit_of(root, compiler.first_bit, [v.size for v in variables], order)
+
+
+def variable_order(formula: Formula, variables: Sequence[Categorical]) -> list[int]:
+    """Smallest coefficient first, then as they appear: digits of one place side by side, so only the carry is kept."""
+    place = {v.name: math.inf for v in variables}
+    for node in postorder(formula):
+        if node.op in COMPARISON and (linear := _linear(node)) is not None:
+            for name, coefficient in linear[0].items():
+                place[name] = min(place[name], abs(coefficient))
+    return sorted(range(len(variables)), key=lambda i: place[variables[i].name])
+
+
+class _Compiler:
+    """Builds the diagram of a formula; ``variables`` are in diagram order."""
+
+    def __init__(self, variables: Sequence[Categorical]) -> None:
+        from pysdd.sdd import SddManager, Vtree
+
+        self.variables = list(variables)
+        self.position = {v.name: i for i, v in enumerate(self.variables)}
+        widths = [(v.size - 1).bit_length() for v in self.variables]
+        self.first_bit = [1 + sum(widths[:i]) for i in range(len(widths) + 1)]
+        bits = sum(widths)
+        # Without automatic minimisation the bits stay where we put them, and nodes need no reference counts.
+        self.manager = SddManager.from_vtree(Vtree(bits, list(range(1, bits + 1)), "right"))
+        self._sets: dict[tuple[int, frozenset[int]], Any] = {}
+
+    def formula(self, root: Formula) -> Any:
+        known: dict[int, Any] = {}
+        for node in postorder(root):
+            if isinstance(node, Formula):
+                known[id(node)] = self._node(node, [known.get(id(child)) for child in node.children])
+        return known[id(root)]
+
+    def _node(self, node: Formula, parts: list[Any]) -> Any:
+        manager = self.manager
+        match node.op:
+            case "not":
+                return ~parts[0]
+            case "and":
+                return _balanced(parts, manager.conjoin, manager.true())
+            case "or":
+                return _balanced(parts, manager.disjoin, manager.false())
+            case "exactly_one":
+                none, one = manager.true(), manager.false()
+                for part in parts:
+                    none, one = none & ~part, (one & ~part) | (none & part)
+                return one
+            case "all_different":
+                return self._all_different(node)
+            case "table":
+                return self._table(node)
+        return self._comparison(node)
+
+    def member(self, i: int, values: frozenset[int]) -> Any:
+        """Variable i (in diagram order) has one of the values (indices)."""
+        if (i, values) not in self._sets:
+            size, first, width = self.variables[i].size, self.first_bit[i], self.first_bit[i + 1] - self.first_bit[i]
+            result = self.manager.false()
+            for code in range(2**width):
+                if min(code, size - 1) in values:
+                    bits = [first + b if code >> (width - 1 - b) & 1 else -(first + b) for b in range(width)]
+                    result |= _balanced([self.manager.literal(b) for b in bits], self.manager.conjoin, None)
+            self._sets[i, values] = result
+        return self._sets[i, values]
+
+    def decide(self, i: int, branches: Sequence[Any]) -> Any:
+        """The diagram that goes to ``branches[k]`` where variable i has value k."""
+        targets: dict[int, tuple[Any, list[int]]] = {}
+        for k, branch in enumerate(branches):
+            targets.setdefault(branch.id, (branch, []))[1].append(k)
+        result = self.manager.false()
+        for branch, values in targets.values():
+            result |= self.member(i, frozenset(values)) & branch
+        return result
+
+    def diagram(
+        self,
+        scope: Sequence[int],
+        start: Hashable,
+        step: Callable[[Any, int, int], Hashable | bool],
+    ) -> Any:
+        """A diagram from a recurrence: ``step(state, place in scope, value index)`` is a state, True or False."""
+        levels: list[dict[Hashable, list[Hashable]]] = []
+        states: set[Hashable] = set() if isinstance(start, bool) else {start}
+        work = 0
+        for place, i in enumerate(scope):
+            level = {state: [step(state, place, k) for k in range(self.variables[i].size)] for state in states}
+            work += len(level) * self.variables[i].size
+            _check_work(work)
+            levels.append(level)
+            states = {s for branches in level.values() for s in branches if not isinstance(s, bool)}
+        known: dict[Hashable, Any] = {}
+        ends = {True: self.manager.true(), False: self.manager.false()}
+        for i, level in zip(reversed(scope), reversed(levels), strict=True):
+            known = {
+                state: self.decide(i, [ends[s] if isinstance(s, bool) else known[s] for s in branches])
+                for state, branches in level.items()
+            }
+        return ends[start] if isinstance(start, bool) else known[start]
+
+    def _all_different(self, node: Formula) -> Any:
+        scope = sorted(self.position[child.data[0]] for child in node.children)
+
+        def step(used: frozenset[Any], place: int, k: int) -> Hashable | bool:
+            value = self.variables[scope[place]].values[k]
+            if value in used:
+                return False
+            return place == len(scope) - 1 or used | {value}
+
+        return self.diagram(scope, frozenset(), step)
+
+    def _table(self, node: Formula) -> Any:
+        columns = sorted(range(len(node.children)), key=lambda c: self.position[node.children[c].data[0]])
+        scope = [self.position[node.children[c].data[0]] for c in columns]
+        rows = node.data[:, columns].tolist()
+        prefixes = {tuple(row[:n]) for row in rows for n in range(len(scope) + 1)}
+
+        def step(prefix: tuple[int, ...], place: int, k: int) -> Hashable | bool:
+            longer = (*prefix, k)
+            return longer in prefixes and (place == len(scope) - 1 or longer)
+
+        return self.diagram(scope, (), step)
+
+    def _comparison(self, node: Formula) -> Any:
+        linear = _linear(node)
+        if linear is not None and linear[0]:
+            return self._linear_comparison(node.op, *linear)
+        left, right = (self.term(child) for child in node.children)
+        _check_work(len(left) * len(right))
+        holds = COMPARISON[node.op]
+        pairs = [p & q for x, p in left.items() for y, q in right.items() if holds(x, y)]
+        return _balanced(pairs, self.manager.disjoin, self.manager.false())
+
+    def _linear_comparison(self, op: str, coefficients: dict[str, int], constant: int) -> Any:
+        """sum of coefficient x value + constant compared with 0, by what is left to fill after each variable."""
+        scope = sorted(self.position[name] for name in coefficients)
+        weights = [[coefficients[self.variables[i].name] * int(v) for v in self.variables[i].values] for i in scope]
+        left = -constant - sum(map(min, weights)) - (op == "<")
+        weights = [[w - min(ws) for w in ws] for ws in weights]
+        most = [sum(map(max, weights[place:])) for place in range(len(scope) + 1)]
+        shared = [math.gcd(*(w for ws in weights[place:] for w in ws)) or 1 for place in range(len(scope) + 1)]
+
+        def settle(left: int, place: int) -> Hashable | bool:
+            """Equal futures become equal states: what decides is only whether the rest can still make up for it."""
+            if op in ("<", "<="):
+                if left < 0 or left >= most[place]:
+                    return left >= 0
+                return ("left", left // shared[place] * shared[place])
+            if left < 0 or left > most[place] or left % shared[place]:
+                return op == "!="
+            return (op == "==") if place == len(scope) else ("left", left)
+
+        def step(state: tuple[str, int], place: int, k: int) -> Hashable | bool:
+            return settle(state[1] - weights[place][k], place + 1)
+
+        return self.diagram(scope, settle(left, 0), step)
+
+    def term(self, root: Node) -> dict[Any, Any]:
+        """For each value a term can have, the diagram of where it has it."""
+        known: dict[int, dict[Any, Any]] = {}
+        for node in postorder(root):
+            parts = [known[id(child)] for child in node.children]
+            result: dict[Any, list[Any]] = {}
+            if node.op == "variable":
+                i = self.position[node.data[0]]
+                result = {value: [self.member(i, frozenset([k]))] for k, value in enumerate(node.data[1])}
+            elif node.op in ("number", "text"):
+                result = {node.data: [self.manager.true()]}
+            elif node.op == "abs":
+                for x, p in parts[0].items():
+                    result.setdefault(abs(x), []).append(p)
+            else:
+                _check_work(len(parts[0]) * len(parts[1]))
+                for x, p in parts[0].items():
+                    for y, q in parts[1].items():
+                        value = divide(node.op, x, y, node) if node.op in ("//", "%") else ARITHMETIC[node.op](x, y)
+                        result.setdefault(value, []).append(p & q)
+            joined = {x: _balanced(ps, self.manager.disjoin, self.manager.false()) for x, ps in result.items()}
+            known[id(node)] = {x: p for x, p in joined.items() if not p.is_false()}
+        return known[id(root)]
+
+
+def _linear(node: Node) -> tuple[dict[str, int], int] | None:
+    """left - right of a comparison as coefficients and a constant, or None if it is not linear in numbers."""
+    known: dict[int, tuple[dict[str, int], int] | None] = {}
+    for part in postorder(node):
+        known[id(part)] = _linear_part(part, [known[id(child)] for child in part.children])
+    return known[id(node)]
+
+
+def _linear_part(node: Node, parts: list[tuple[dict[str, int], int] | None]) -> tuple[dict[str, int], int] | None:
+    if node.op == "variable":
+        return ({node.data[0]: 1}, 0) if isinstance(node.data[1][0], int) else None
+    if node.op == "number":
+        return {}, node.data
+    if len(parts) != 2 or parts[0] is None or parts[1] is None:
+        return None
+    left, a = parts[0]
+    right, b = parts[1]
+    if node.op == "*" and not (left and right):
+        terms, factor = (left, b) if left else (right, a)
+        return {name: c * factor for name, c in terms.items() if c * factor}, a * b
+    if node.op not in ("+", "-", *COMPARISON):
+        return None
+    sign = 1 if node.op == "+" else -1
+    names = {**left, **right}
+    total = {name: left.get(name, 0) + sign * right.get(name, 0) for name in names}
+    return {name: c for name, c in total.items() if c}, a + sign * b
+
+
+def _balanced(parts: Sequence[Any], join: Callable[[Any, Any], Any], empty: Any) -> Any:
+    """Join in pairs, not in a chain: small diagrams meet small ones."""
+    parts = list(parts)
+    while len(parts) > 1:
+        odd = parts[-1:] if len(parts) % 2 else []
+        parts = [join(p, q) for p, q in zip(parts[::2], parts[1::2], strict=False)] + odd
+    return parts[0] if parts else empty
+
+
+def _check_work(steps: int) -> None:
+    if steps > MAX_STEPS:
+        raise LogicError(
+            f"Compiling one comparison would take {steps:,} steps (at most {MAX_STEPS:,}): "
+            "split it, for instance with carry variables or intermediate sums."
+        )

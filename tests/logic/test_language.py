@@ -1,0 +1,197 @@
+"""What expressions mean, and what is said about those that mean nothing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+
+import pytest
+import torch
+from scipy.optimize import linear_sum_assignment
+
+from gedi.errors import LogicError
+from gedi.logic import (
+    Categorical,
+    Constraint,
+    all_different,
+    conjunction,
+    disjunction,
+    exactly_one,
+    holds,
+    implies,
+    table,
+)
+
+from .conftest import METHODS, needs_sdd
+
+a, b, c = (Categorical(n, 10) for n in "abc")
+colour = Categorical("colour", ["red", "green", "blue"])
+
+
+def count(rule, method="auto", variables=None) -> int:
+    """How many models there are: the probability under uniform distributions tells."""
+    constraint = Constraint(rule, method=method, variables=variables)
+    uniform = {v.name: torch.full((1, v.size), -math.log(v.size), dtype=torch.float64) for v in constraint.variables}
+    return round(float(constraint.log_prob(uniform).exp()) * math.prod(v.size for v in constraint.variables))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (a + b == c, 55),
+        (10 - a == b, 9),
+        (-a + 3 > b, 6),
+        (3 * a == b, 4),
+        (a * b == 12, 4),
+        (abs(a - b) <= 1, 28),
+        (a % 2 == 0, 5),
+        (17 // (a + 1) == 3, 1),
+        (a // 3 == b, 10),
+        ((a < b) & (b < c), 120),
+        (implies(a == 1, b == 1), 91),
+        ((a == 1) ^ (b == 1), 18),
+        (exactly_one(a == 1, b == 1, c == 1), 243),
+        (all_different(a, b, c), 720),
+        (all_different(a + 1, b, c), 738),
+        (table([a, b], [(0, 1), (1, 0), (0, 1)]), 2),
+        (holds(lambda x, y: x in (1, 3) and x < y, a, b), 14),
+        ((colour == "red") | (colour != "blue"), 2),
+        ((colour == "red") & (a > 7), 2),
+        (conjunction([a == 1, b == 2]), 1),
+        (disjunction([a == 1, a == 2]), 2),
+        ((a == True) | (a >= 9), 2),  # noqa: E712 - a bool is a number
+        (~(a == 3), 9),
+        (a - a + b == 4, 10),
+        (a < 100, 10),
+    ],
+)
+def test_expressions_have_the_models_they_should(rule, expected, method):
+    assert count(rule, method) == expected
+
+
+def test_a_function_is_a_constraint():
+    assert count(lambda x, y: x == y, variables=[a, b]) == 10
+
+
+def test_variables_keep_the_order_they_appear_in_or_are_given():
+    assert Constraint(a + b == c).inputs == ["a", "b", "c"]
+    assert Constraint(a + b == c, variables=[c, b, a]).inputs == ["c", "b", "a"]
+
+
+@needs_sdd
+def test_strings_shared_by_two_variables_compare():
+    other = Categorical("other", ["blue", "red", "white"])
+    assert count(colour == other, "sdd") == count(colour == other, "enumeration") == 2
+
+
+def test_large_numbers_do_not_overflow():
+    big = Categorical("big", [0, 2**40, 2**62])
+    assert count(big * big * big == 0) == 1
+    assert count(10**30 * a == 10**30 * b, "enumeration") == 10
+
+
+# The three worked examples of the documentation.
+
+
+@needs_sdd
+def test_sudoku_row():
+    cells = [Categorical(f"cell{i}", range(1, 10)) for i in range(9)]
+    row = Constraint(all_different(*cells))
+    assert row.method == "sdd"
+    uniform = {v.name: torch.full((1, 9), 1 / 9, dtype=torch.float64).log() for v in cells}
+    expected = math.lgamma(10) - 9 * math.log(9)
+    assert float(row.log_prob(uniform)) == pytest.approx(expected, abs=1e-9)
+    scores = torch.randn(5, 9, 9, generator=torch.Generator().manual_seed(0)).log_softmax(2)
+    best = row.most_likely({v.name: scores[:, i] for i, v in enumerate(cells)})
+    for k in range(5):
+        rows, columns = linear_sum_assignment(-scores[k].numpy())
+        assert [int(best[v.name][k]) for v in cells] == columns[rows].tolist()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sorted_triple(method):
+    x, y, z = (Categorical(n, 6) for n in "xyz")
+    triple = Constraint((x <= y) & (y <= z), method=method)
+    scores = torch.randn(4, 3, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64).log_softmax(2)
+    expected = sum(
+        (scores[:, 0, i] + scores[:, 1, j] + scores[:, 2, k]).exp()
+        for i, j, k in itertools.combinations_with_replacement(range(6), 3)
+    )
+    result = triple.log_prob({"x": scores[:, 0], "y": scores[:, 1], "z": scores[:, 2]})
+    torch.testing.assert_close(result.exp(), expected)
+
+
+@needs_sdd
+def test_even_parity_of_twenty_bits():
+    bits = [Categorical(f"bit{i}", 2) for i in range(20)]
+    even = Constraint(sum(bits[1:], start=bits[0]) % 2 == 0)
+    p = torch.rand(7, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    log_probs = {v.name: torch.stack([1 - p[:, i], p[:, i]], 1).log() for i, v in enumerate(bits)}
+    torch.testing.assert_close(even.log_prob(log_probs).exp(), (1 + (1 - 2 * p).prod(1)) / 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Categorical("", 3), "name"),
+        (lambda: Categorical("x", 1), "at least 2"),
+        (lambda: Categorical("x", [1, "a"]), "mixes"),
+        (lambda: Categorical("x", [1, 1]), "twice"),
+        (lambda: a == 12, "not in its domain"),
+        (lambda: colour == "pink", "not in its domain"),
+        (lambda: colour == 1, "not in its domain"),
+        (lambda: colour == a, "one has numbers"),
+        (lambda: colour + 1, "not a number"),
+        (lambda: colour < "green", "not a number"),
+        (lambda: a == 1.5, "whole number"),
+        (lambda: a / 2, "use //"),
+        (lambda: a < b < c, "no truth value"),
+        (lambda: (a == 1) and (b == 1), "no truth value"),
+        (lambda: (a == 1) & b, "not a formula"),
+        (lambda: exactly_one(a), "not a formula"),
+        (lambda: all_different(a, a), "twice"),
+        (lambda: table([a, a], [(1, 1)]), "different variables"),
+        (lambda: table([a, b], [(1, 2, 3)]), "3 values for 2 variables"),
+        (lambda: table([a, b], [(1, 12)]), "not in its domain"),
+        (lambda: holds(lambda *_: True, 3), "not a variable"),
+        (lambda: holds(lambda *_: True, *(Categorical(f"v{i}", 10) for i in range(7))), "combinations"),
+        (lambda: Constraint(a // b == 1), "can be 0"),
+        (lambda: Constraint(a == b, method="magic"), "method='magic' is unknown"),
+        (lambda: Constraint("a == b"), "a formula such as"),
+        (lambda: Constraint(lambda x: x), "needs variables"),
+        (lambda: Constraint(conjunction([])), "no variable"),
+        (lambda: Constraint(a < b, variables=[a, b, c]), "'c' is declared but"),
+        (lambda: Constraint(a < b, variables=[a]), "uses 'b'"),
+        (lambda: Constraint(a < b, variables=[a, Categorical("b", 3)]), "declared with 3 values and used with 10"),
+        (lambda: Constraint(a < Categorical("a", 5)), "Two variables are named 'a'"),
+        (lambda: Constraint((a < b) & (b < a)), "No values"),
+        (lambda: Constraint(a + b == 30), "No values"),
+        (lambda: Constraint(table([a, b], [])), "No values"),
+        (
+            lambda: Constraint(all_different(*(Categorical(f"v{i}", 9) for i in range(9))), method="enumeration"),
+            "too many to enumerate",
+        ),
+    ],
+)
+def test_mistakes_are_said_in_one_sentence(make, says):
+    with pytest.raises(LogicError, match=says) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+@needs_sdd
+@pytest.mark.parametrize("rule", [(a < b) & (b < a), a + b == 30, a // b == 1])
+def test_the_compiler_says_the_same(rule):
+    with pytest.raises(LogicError, match=r"No values|can be 0"):
+        Constraint(rule, method="sdd")
+
+
+def test_without_pysdd_small_constraints_work_and_large_ones_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pysdd", None)
+    monkeypatch.setitem(sys.modules, "pysdd.sdd", None)
+    assert count(a + b == c) == 55
+    assert count(holds(lambda *x: len(set(x)) == 4, a, b, c, Categorical("d", 10))) == 5040
+    with pytest.raises(LogicError, match=r"gedi\[logic\]"):
+        Constraint(all_different(*(Categorical(f"v{i}", 9) for i in range(9))))

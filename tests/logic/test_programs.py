@@ -1,0 +1,162 @@
+"""DIMACS files and ProbLog programs, against their own meaning."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from gedi.errors import LogicError
+from gedi.logic import Categorical, Constraint
+
+from .conftest import METHODS, random_log_probs
+
+CNF = """c a comment
+p cnf 5 3
+1 -2 0
+2 3
+-1 0
+-3 -5 0
+"""
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("from_file", [True, False])
+def test_dimacs_clauses(method, from_file, tmp_path):
+    (tmp_path / "f.cnf").write_text(CNF)
+    constraint = Constraint.from_dimacs(tmp_path / "f.cnf" if from_file else CNF, method=method)
+    assert sorted(constraint.inputs) == ["1", "2", "3", "5"]  # no clause mentions 4
+    log_probs = random_log_probs(constraint.variables, 3)
+    expected = 0
+    for one, two, three, five in itertools.product([0, 1], repeat=4):
+        if (one or not two) and (two or three or not one) and (not three or not five):
+            values = {"1": one, "2": two, "3": three, "5": five}
+            expected = expected + sum(log_probs[name][:, value] for name, value in values.items()).exp()
+    torch.testing.assert_close(constraint.log_prob(log_probs).exp(), expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1 2 0\n", "p cnf"),
+        ("p cnf 2 1\n1 2\n", "cut short"),
+        ("p cnf 2 1\n1 3 0\n", "variable 3"),
+        ("p cnf 2 2\n1 2 0\n", "declares 2 clauses and has 1"),
+        ("p cnf 2 1\n1 x 0\n", "Line 2"),
+        ("p cnf 1 2\n1 0\n-1 0\n", "No values"),
+    ],
+)
+def test_bad_dimacs_is_refused(text, says):
+    with pytest.raises(LogicError, match=says):
+        Constraint.from_dimacs(text)
+
+
+def test_a_dimacs_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(LogicError, match=r"nowhere\.cnf"):
+        Constraint.from_dimacs(tmp_path / "nowhere.cnf")
+    with pytest.raises(LogicError, match=r"nowhere\.pl"):
+        Constraint.from_problog(tmp_path / "nowhere.pl")
+
+
+ADDITION = """
+nn(mnist_net, [X], Y, [0,1,2,3,4,5,6,7,8,9]) :: digit(X, Y).
+addition(X, Y, Z) :- digit(X, X2), digit(Y, Y2), Z is X2 + Y2.
+"""
+
+
+def problog_probability(program: str) -> float:
+    """What problog itself says about a program with numbers in it."""
+    from problog import get_evaluatable
+    from problog.program import PrologString
+
+    return next(iter(get_evaluatable().create_from(PrologString(program)).evaluate().values()))
+
+
+@pytest.fixture
+def problog():
+    return pytest.importorskip("problog", reason="problog is not installed")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_addition_as_a_program_is_addition_as_an_expression(problog, method):
+    first, second = Categorical("mnist_net(one)", 10), Categorical("mnist_net(two)", 10)
+    program = Constraint.from_problog(ADDITION, "addition(one, two, 7)", method=method)
+    assert sorted(program.inputs) == ["mnist_net(one)", "mnist_net(two)"]
+    log_probs = random_log_probs([first, second], 4)
+    torch.testing.assert_close(program.log_prob(log_probs), Constraint(first + second == 7).log_prob(log_probs))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_facts_rules_negation_and_choices_agree_with_problog(problog, method):
+    rules = """
+0.3 :: noise.
+0.1 :: noise.
+0.2 :: shade(dark); 0.5 :: shade(light) :- noise.
+seen(X) :- shape(X, S), S \\= square, \\+ noise.
+seen(X) :- shape(X, round), alarm(X), shade(dark).
+seen(X) :- near(X, Y), seen(Y).
+near(p, q). near(q, p).
+query(seen(p)).
+"""
+    neural = "nn(shape_net, [X], S, [round, square, flat]) :: shape(X, S).\nnn(alarm_net, [X]) :: alarm(X).\n"
+    constraint = Constraint.from_problog(neural + rules, method=method)
+    assert sorted(constraint.inputs) == ["alarm_net(p)", "alarm_net(q)", "shape_net(p)", "shape_net(q)"]
+    log_probs = random_log_probs([v for v in constraint.variables if v.name in constraint.inputs], 1)
+    p = {name: value[0].exp().tolist() for name, value in log_probs.items()}
+    facts = "".join(
+        f"{p[f'shape_net({x})'][0]}::shape({x},round); {p[f'shape_net({x})'][1]}::shape({x},square); "
+        f"{p[f'shape_net({x})'][2]}::shape({x},flat).\n{p[f'alarm_net({x})'][1]}::alarm({x}).\n"
+        for x in "pq"
+    )
+    assert float(constraint.log_prob(log_probs).exp()) == pytest.approx(problog_probability(facts + rules), abs=1e-9)
+    assert set(constraint.most_likely(log_probs)) == set(constraint.inputs)
+
+
+def test_a_program_with_an_observed_sum_is_one_constraint_for_all_sums(problog):
+    program = """
+nn(digits, [X], Y, [0,1,2]) :: digit(X, Y).
+nn(sums, [X], Y, [0,1,2,3,4]) :: total(X, Y).
+query(right(a, b, c)).
+right(A, B, C) :- digit(A, X), digit(B, Y), total(C, Z), Z is X + Y.
+"""
+    constraint = Constraint.from_problog(program)
+    log_probs = random_log_probs(constraint.variables, 5)
+    log_probs["sums(c)"] = torch.eye(5, dtype=torch.float64).log()
+    torch.testing.assert_close(constraint.log_prob(log_probs).exp().shape, torch.Size([5]))
+    x, y = log_probs["digits(a)"].exp(), log_probs["digits(b)"].exp()
+    expected = torch.stack([sum(x[z, i] * y[z, z - i] for i in range(3) if 0 <= z - i < 3) for z in range(5)])
+    torch.testing.assert_close(constraint.log_prob(log_probs).exp(), expected)
+
+
+@pytest.mark.parametrize(
+    ("program", "query", "says"),
+    [
+        (ADDITION, None, "one query"),
+        (ADDITION, "addition(one, two, 99)", "never follow|No values"),
+        (ADDITION + "always.", "always", "always follows"),
+        (ADDITION, "subtraction(one, two, 3)", "problog cannot use"),
+        (ADDITION, "addition(one, two, S)", "one query"),
+        ("nn(n, [X], Y) :: p(X, Y).", "p(a, 1)", "not a neural predicate"),
+        ("nn(n,[X],Y,[0,1])::p(X,Y). nn(n,[X],Y,[0,2])::q(X,Y). r:-p(a,0),q(a,0).", "r", "two lists of values"),
+        ("nn(n,[X],Y,[0,1])::p(X,Y). nn(n,[X],Y,[0,1])::q(X,Y). r:-p(a,0),q(a,1).", "r", "more than once"),
+        ("nn(n,[X],Y,[0,1])::p(X,Z,Y) :- z(Z). z(1). z(2). r:-p(a,1,0),p(a,2,1).", "r", "more than once"),
+        ("nn(n,[a],0)::p; 0.5::q. r:-p.", "r", "among other choices"),
+        ("nn(n,[a])::p. 0.8::q(1); 0.9::q(2). r:-p,q(1). r:-p,q(2).", "r", "sum to more than 1|problog cannot use"),
+        ("0.5::p.", "p", "no neural predicate"),
+        (ADDITION + "evidence(digit(one, 3)).", "addition(one, two, 7)", "evidence"),
+        ("p(X :- q.", "p(a)", "problog cannot use"),
+    ],
+)
+def test_bad_programs_are_refused(problog, program, query, says):
+    with pytest.raises(LogicError, match=says) as caught:
+        Constraint.from_problog(program, query)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_problog_it_says_what_to_install(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "problog.engine", None)
+    with pytest.raises(LogicError, match=r"gedi\[logic\]"):
+        Constraint.from_problog(ADDITION, "addition(one, two, 7)")
