@@ -21,6 +21,8 @@ WITH_EXAMPLES = {
     "gedi.logic.expressions",
     "gedi.logic.files",
     "gedi.objectives.clustering",
+    "gedi.objectives.contrastive",
+    "gedi.objectives.precision",
     "gedi.objectives.symbolic",
     "gedi.sampling.dam",
     "gedi.sampling.sgld",

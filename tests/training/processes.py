@@ -1,0 +1,94 @@
+"""What one of several processes does in `test_world.py`; run as a script, with the rank in the environment."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from gedi.data import load
+from gedi.objectives import barlow_twins_loss, info_nce_loss, nt_xent_loss, vicreg_loss, w_mse_loss
+from gedi.training.build import fill_from_data
+from gedi.training.config import override
+from gedi.training.engine import Batch, Engine
+from gedi.training.model import fit_rows
+from gedi.training.presets import preset
+from gedi.training.recipe import gedi_terms
+from gedi.training.world import Hardware, World
+
+ROWS = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
+PAIRED = {
+    "info_nce": info_nce_loss,
+    "nt_xent": nt_xent_loss,
+    "barlow_twins": barlow_twins_loss,
+    "vicreg": vicreg_loss,
+    "w_mse": w_mse_loss,
+}
+
+
+def shifted(x, rows, generator):
+    """A view that does not depend on who draws it."""
+    return x + 0.1 * torch.sin(7 * x.flip(1))
+
+
+def terms(world: World) -> dict[str, torch.Tensor]:
+    """Every term of Eq. 10 and of its relatives on one global batch, with all its gradients."""
+    changes = {"sampler.data_noise": 0.0, "sampler.burn_in": 5.0, "clustering.queue": 40, "net.embedding": 6}
+    config = fill_from_data(override(preset("smoke", n_features=2), changes), ROWS)
+    run = Engine(config, torch.from_numpy(ROWS), 3, seed=0, augment=shifted, world=world)
+    run.state.start_labels = torch.arange(len(ROWS)) % 3
+    run.state.queue = torch.nn.functional.normalize(torch.cos(torch.arange(120.0)).view(20, 6))
+    run.state.net.train()
+    rows = world.part(torch.arange(len(ROWS)).flip(0))
+    batch = Batch(run.x[rows], rows)
+    found = gedi_terms(run, batch, batch.x - 0.05, 1.3 * batch.x)
+    first, second = run.apply(run.state.net.nf_projector, run.encode(batch.x, shifted(batch.x, rows, None))).chunk(2)
+    found |= {name: loss(first, second) for name, loss in PAIRED.items()}
+    values = {f"loss/{name}": term.detach() for name, term in found.items()}
+    for name, term in found.items():
+        run.state.net.zero_grad()
+        term.backward(retain_graph=True)
+        world.average_gradients(run.state.net.parameters())
+        gradients = {k: p.grad for k, p in run.state.net.named_parameters() if p.grad is not None}
+        values |= {f"gradient/{name}/{k}": g.clone() for k, g in gradients.items()}
+    statistics = {k: b.clone() for k, b in run.state.net.named_buffers() if "running" in k}
+    return values | {f"buffer/{k}": b for k, b in statistics.items()} | {"queue": run.state.queue.clone()}
+
+
+def fit(world: World) -> dict[str, torch.Tensor]:
+    """The labels of a whole fit."""
+    rng = np.random.default_rng(1)
+    rows = np.vstack([rng.normal(centre, 0.3, (60, 2)) for centre in (-2, 2)])
+    config = override(preset("smoke", n_features=2), {"step1.batch_size": 60, "step2.batch_size": 60})
+    model = fit_rows(rows, n_clusters=2, config=config, seed=0, world=world)
+    weights = {f"net.{name}": value for name, value in model.net.state_dict().items()}
+    return {"labels": torch.from_numpy(model.predict(rows)), "chains": model.chains} | weights
+
+
+def moons(world: World) -> dict[str, torch.Tensor]:
+    """The labels of a fit of the moons with default settings, on fresh points."""
+    model = fit_rows(load("moons").x, n_clusters=2, config=preset(None, n_features=2), seed=0, world=world)
+    test = load("moons", split="test")
+    return {"labels": torch.from_numpy(model.predict(test.x)), "truth": torch.from_numpy(test.y)}
+
+
+JOBS = {"terms": terms, "fit": fit, "moons": moons}
+
+
+def main(job: str, out: str) -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    world = World(Hardware(device="cpu", devices=processes, timeout=60))
+    world.launch()
+    found = JOBS[job](world)
+    save_file(
+        {name: value.contiguous().clone() for name, value in found.items()}, Path(out) / f"{world.rank}.safetensors"
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

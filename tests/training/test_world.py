@@ -1,0 +1,148 @@
+"""Several processes (gloo, CPU) are one: same losses, same gradients, same clusters; and none waits for the dead."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sklearn.metrics import normalized_mutual_info_score
+
+from gedi.errors import ConfigError
+from gedi.training.checkpoint import Checkpoints
+from gedi.training.world import Hardware, World
+
+SCRIPT = Path(__file__).with_name("processes.py")
+
+
+def free_port() -> int:
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        return chosen.getsockname()[1]
+
+
+def run_processes(job: str, n: int, folder: Path, timeout: float = 120) -> list[dict[str, torch.Tensor]]:
+    """The results of ``job`` on each of ``n`` processes."""
+    folder.mkdir()
+    shared = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    started = []
+    for rank in range(n):
+        own = {"WORLD_SIZE": str(n), "RANK": str(rank), "LOCAL_RANK": str(rank), "NODE_RANK": "0"} if n > 1 else {}
+        command = [sys.executable, str(SCRIPT), job, str(folder)]
+        started.append(subprocess.Popen(command, env=shared | own, stderr=subprocess.PIPE, text=True))
+    for process in started:
+        _, errors = process.communicate(timeout=timeout)
+        assert process.returncode == 0, errors
+    return [load_file(folder / f"{rank}.safetensors") for rank in range(n)]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """The terms of one process with the whole batch, and of two with half of it each."""
+    folder = tmp_path_factory.mktemp("terms")
+    (one,) = run_processes("terms", 1, folder / "one")
+    return one, run_processes("terms", 2, folder / "two")
+
+
+TERMS = ["generative", "energy_size", "negative_free", "clustering_augment", "clustering_dam", "anchor"]
+TERMS += ["info_nce", "nt_xent", "barlow_twins", "vicreg", "w_mse"]
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_two_halves_give_the_loss_and_the_gradients_of_the_whole(both, term):
+    one, two = both
+    names = [name for name in one if name == f"loss/{term}" or name.startswith(f"gradient/{term}/")]
+    assert len(names) > 2 and any(one[name].abs().max() > 1e-3 for name in names if "gradient" in name)
+    for half in two:
+        for name in names:
+            scale = one[name].abs().max().clamp_min(1.0)
+            torch.testing.assert_close(half[name] / scale, one[name] / scale, rtol=0, atol=1e-5, msg=name)
+
+
+def test_batch_norm_and_queue_are_those_of_the_whole_batch(both):
+    one, two = both
+    names = [name for name in one if name.startswith("buffer/")] + ["queue"]
+    assert len(names) > 4
+    for half in two:
+        for name in names:
+            torch.testing.assert_close(half[name], one[name], rtol=1e-5, atol=1e-5, msg=name)
+
+
+def test_two_processes_end_with_one_model_and_the_clusters_of_a_single_one(tmp_path):
+    (alone,) = run_processes("fit", 1, tmp_path / "one")
+    first, second = run_processes("fit", 2, tmp_path / "two")
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    pairs = {tuple(pair) for pair in torch.stack([alone["labels"], first["labels"]], 1).tolist()}
+    assert len(pairs) == 2  # the same two clusters, whatever their names
+    assert len(first["chains"]) <= 400 and len(first["chains"].unique(dim=0)) > 200  # two different halves of a buffer
+
+
+@pytest.mark.slow
+def test_two_processes_find_the_moons(tmp_path):
+    first, _ = run_processes("moons", 2, tmp_path / "two", timeout=900)
+    assert normalized_mutual_info_score(first["truth"], first["labels"]) > 0.98
+
+
+def test_a_batch_smaller_than_the_number_of_processes_is_refused(monkeypatch):
+    world = World()
+    monkeypatch.setattr(World, "size", 4)
+    with pytest.raises(ConfigError, match="4 processes"):
+        world.part(torch.arange(3))
+
+
+@pytest.mark.parametrize("wrong", [Hardware(devices=0), Hardware(nodes=0), Hardware(device="cuda", devices=64)])
+def test_hardware_that_is_not_there_is_a_clear_error(wrong):
+    with pytest.raises(ConfigError, match=r"at least 1|cannot be used here"):
+        World(wrong)
+
+
+# ---- through the command line ----
+
+
+@pytest.fixture
+def moons(tmp_path):
+    from gedi.data import load
+
+    np.save(tmp_path / "moons.npy", load("moons", n=400).x)
+    return tmp_path / "moons.npy"
+
+
+def command(data: Path, out: Path, *flags: str) -> list[str]:
+    settings = ["--n-clusters", "2", "--preset", "smoke", "--device", "cpu", "--devices", "2"]
+    return [sys.executable, "-m", "gedi.cli", "fit", str(data), "--out", str(out), *settings, *flags]
+
+
+@pytest.fixture
+def environment():
+    """One thread a process, and a port of its own for every test that runs beside others."""
+    return os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())}
+
+
+def test_devices_train_together_and_write_one_run(moons, tmp_path, environment):
+    done = subprocess.run(
+        command(moons, tmp_path / "run"), env=environment, capture_output=True, text=True, timeout=180
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("trained in") == 1  # the second process keeps quiet
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+
+
+def test_a_process_that_dies_ends_the_run_with_a_message_and_a_checkpoint(moons, tmp_path, environment):
+    long = ["--training.step1.iterations", "100000", "--save-every", "0.5", "--timeout", "30"]
+    main = subprocess.Popen(command(moons, tmp_path / "run", *long), env=environment, stderr=subprocess.PIPE, text=True)
+    checkpoints, until = Checkpoints(tmp_path / "run"), time.monotonic() + 120
+    while not checkpoints.exists() and time.monotonic() < until:
+        assert main.poll() is None, main.communicate()[1]
+        os.sched_yield()
+    (child,) = [int(pid) for pid in Path(f"/proc/{main.pid}/task/{main.pid}/children").read_text().split()]
+    os.kill(child, signal.SIGKILL)
+    _, said = main.communicate(timeout=60)
+    assert main.returncode not in (0, None)
+    assert "lost the others" in said and f"gedi resume {tmp_path / 'run'}" in said
+    assert checkpoints.load()[1]["processes"] == 2
