@@ -38,6 +38,7 @@ from gedi.training.guard import DivergedError
 from gedi.training.presets import ABLATIONS, preset, with_method
 
 CELLS, MODELS = "cells.jsonl", "models"
+WATCHED = ("generative", "energy_size")  # terms whose largest value tells how calm a fit was
 Measured = dict[str, Any]
 
 BASELINES: dict[str, dict[str, Any]] = {
@@ -144,7 +145,7 @@ def measure(cell: Cell, models: Path | None = None) -> Measured:
             labels, numbers = fit(cell, data, models)
     except DivergedError as error:
         # A model that fell over tells no row from another: one cluster, NMI 0.
-        labels, diverged = np.zeros(len(data.x_test), dtype=int), {"diverged": str(error)}
+        labels, diverged = np.zeros(len(data.x_test), dtype=int), {"diverged": str(error), "guard": error.events}
         numbers = {"objective": None, "walk_crossing": None, "gradient_evaluations": None, "config": cell.settings()}
     seconds = time.monotonic() - began
     measured = {"key": cell.key, "cell": asdict(cell), **clustering_scores(data.y_test, labels), **diverged}
@@ -287,9 +288,10 @@ def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> tuple[np.ndarr
     model = estimator.model_
     if models is not None:
         _keep(estimator, models / cell.key)
-    names = ("objective", "walk_crossing", "gradient_evaluations")
+    names = ("objective", "walk_crossing", "gradient_evaluations", "guard")
     numbers = {name: model.results.get(name) for name in names} | {"config": to_dict(model.config)}
-    return estimator.predict(data.x_test), numbers
+    largest = {name: max((abs(line[name]) for line in model.history if name in line), default=None) for name in WATCHED}
+    return estimator.predict(data.x_test), numbers | {"largest": largest}
 
 
 def _keep(estimator: GEDI, folder: Path) -> None:
