@@ -6,7 +6,7 @@ BIN := .venv/bin
 STAMP := .venv/.gedi-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint bench docs clean
+.PHONY: help setup demo test test-slow chaos lint bench docs clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test: $(STAMP)  ## run the fast tests
 
 test-slow: $(STAMP)  ## run the tests that train for real
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
+
+chaos: $(STAMP)  ## kill and resume a run 100 times, and compare its weights
+	OMP_NUM_THREADS=1 $(BIN)/python tests/training/chaos.py 100
 
 lint: $(STAMP)  ## check style, format and types
 	$(BIN)/ruff check .

@@ -49,11 +49,11 @@ def tiny():
 def make_engine(blobs):
     """A function: the engine of a run on the blobs."""
 
-    def make(config: TrainingConfig, *, seed: int = 0, on_progress=None) -> Engine:
+    def make(config: TrainingConfig, *, seed: int = 0, on_progress=None, world=None) -> Engine:
         config = fill_from_data(config, blobs)
         rows = torch.from_numpy(blobs)
         augment = row_augmentation(config.augment, rows)
-        return Engine(config, rows, 2, seed=seed, augment=augment, on_progress=on_progress)
+        return Engine(config, rows, 2, seed=seed, augment=augment, on_progress=on_progress, world=world)
 
     return make
 

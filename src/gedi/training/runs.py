@@ -5,12 +5,14 @@ A folder may come from anybody: all of it is read by `untrusted` and compared wi
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -46,9 +48,25 @@ def provenance() -> dict[str, Any]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in libraries},
+        "revision": revision(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads",
         "command": command(),
     }
+
+
+@functools.cache
+def revision() -> str | None:
+    """The git revision of this code, '-dirty' if files were changed since; None if it is not a checkout."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        tracked = subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, timeout=10)
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
+        changed = subprocess.run([*git, "status", "--porcelain", "--", "."], capture_output=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if tracked.returncode or head.returncode:
+        return None
+    return head.stdout.strip() + ("-dirty" if changed.stdout else "")
 
 
 def command() -> str:
@@ -60,7 +78,8 @@ def command() -> str:
 def claim(folder: str | Path) -> Path:
     """Make a new RUN folder; one that already holds something is never written over."""
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    # A plan half written is what is left of a run that was killed as it began: nothing of it is worth keeping.
+    if folder.exists() and (not folder.is_dir() or any(path.name != f".{PLAN}" for path in folder.iterdir())):
         raise RunError(f"{folder} exists already and is not overwritten: choose another --out or remove it.")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,133 @@
+"""Kill a fit with SIGKILL, again and again, at random moments; resume it; compare with one that was never stopped.
+
+Run by `make chaos` (100 kills), and by `test_chaos.py` with a few.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from gedi.cli import main
+from gedi.data import load
+from gedi.training import checkpoint, runs, stages
+
+SETTINGS = {
+    "n_init": 2,
+    "step1.iterations": 20,
+    "embedding.iterations": 6,
+    "step2.iterations": 20,
+    "clustering.queue": 100,
+    "sampler.buffer_size": 100,
+    "guard.every": 7,
+}
+
+
+class Kill(NamedTuple):
+    """How a process died, and in which stage its last checkpoint is (None: it had none yet)."""
+
+    kind: str
+    stage: str | None
+
+
+def train(data: Path, run: Path) -> int:
+    """`gedi fit`, or `gedi resume` if there is something to resume; every iteration is saved."""
+    if (run / runs.PLAN).is_file():
+        return main(["resume", str(run), "--save-every", "0"])
+    flags = [f"--training.{name}={value}" for name, value in SETTINGS.items()]
+    plain = ["--n-clusters", "2", "--preset", "smoke", "--device", "cpu", "--save-every", "0"]
+    return main(["fit", str(data), "--out", str(run), *plain, *flags])
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm(kind: str, chance: random.Random) -> None:
+    """Make this process die at a random moment of a kind."""
+    if kind == "any moment":
+        threading.Timer(chance.uniform(0.0, 1.2), die).start()
+        return
+    left = [chance.randint(0, 25 if kind == "iteration" else 60)]
+
+    def counted(function: Callable) -> Callable:
+        def dying(*args, **options):
+            left[0] -= 1
+            if left[0] < 0:
+                die()
+            return function(*args, **options)
+
+        return dying
+
+    if kind == "iteration":
+        stages.Stages._batch = counted(stages.Stages._batch)
+    else:
+        # Between a file's bytes, its name and its folder: every step of saving is an fsync or a rename.
+        checkpoint.os.fsync, checkpoint.os.replace = counted(os.fsync), counted(os.replace)
+
+
+def in_a_child(work: Callable[[], int]) -> int:
+    """Fork, work, and give back how the child ended: a fork starts in no time, a new Python in seconds."""
+    pid = os.fork()
+    if pid == 0:
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        code = 1
+        try:
+            code = work()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def chaos(kills: int, seed: int, folder: Path) -> list[Kill]:
+    """Kill runs until there were ``kills``; every run that gets through is compared bit for bit."""
+    torch.set_num_threads(1)
+    chance = random.Random(seed)
+    data = folder / "moons.npy"
+    np.save(data, load("moons", n=120).x)
+    assert in_a_child(lambda: train(data, folder / "whole")) == 0
+    expected = (folder / "whole" / runs.MODEL).read_bytes()
+    died: list[Kill] = []
+    finished = 0
+    while len(died) < kills or finished == 0:
+        run = folder / f"run-{finished}"
+        kind = chance.choice(["iteration", "saving", "any moment"])
+        armed = len(died) < kills  # when there were enough, the last run may finish in peace
+
+        def work(run: Path = run, kind: str = kind, armed: bool = armed) -> int:
+            if armed:
+                arm(kind, chance)
+            return train(data, run)
+
+        chance.random()  # the child's draws are not ours: move on
+        code = in_a_child(work)
+        if code == -signal.SIGKILL:
+            checkpoints = checkpoint.Checkpoints(run)
+            died.append(Kill(kind, checkpoints.load()[1]["stage"] if checkpoints.exists() else None))
+        elif code == 0:
+            assert (run / runs.MODEL).read_bytes() == expected, f"{run} ended with other weights"
+            finished += 1
+        else:
+            raise AssertionError(f"{run} ended with exit code {code}")
+    return died
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        many = chaos(int(sys.argv[1]), seed=0, folder=Path(place))
+    sys.stdout.write(f"{len(many)} kills, every resumed run ended with the weights of one never stopped\n")
+    for what in ("kind", "stage"):
+        sys.stdout.write(f"by {what}: {dict(Counter(getattr(kill, what) for kill in many))}\n")

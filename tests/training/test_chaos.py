@@ -1,0 +1,15 @@
+"""Killed with SIGKILL at random moments of all stages and while saving, and resumed: the same weights, bit for bit."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_a_run_killed_a_dozen_times_ends_as_if_it_had_not_been():
+    script = Path(__file__).with_name("chaos.py")
+    done = subprocess.run([sys.executable, str(script), "15"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("15 kills, every resumed run ended with the weights of one never stopped")
+    assert set(re.findall(r"'(iteration|saving|any moment)'", done.stdout)) == {"iteration", "saving", "any moment"}
+    assert {"step1", "step2"} <= set(re.findall(r"'([a-z0-9 ]+)': \d+", done.stdout.splitlines()[2]))

@@ -1,0 +1,83 @@
+"""metrics.jsonl: on disk while training goes on, and after a resume as if it had never stopped."""
+
+import itertools
+import json
+import sys
+
+import pytest
+
+from gedi.errors import ConfigError
+from gedi.training import stages
+from gedi.training.checkpoint import Checkpoints
+from gedi.training.metrics import MetricsLog
+from gedi.training.model import fit_rows
+from gedi.training.stages import StoppedError
+
+
+def read(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def short_windows(monkeypatch):
+    monkeypatch.setattr(stages, "WINDOW", 2)
+
+
+def test_every_line_is_on_disk_when_progress_tells_of_it(blobs, tiny, tmp_path):
+    seen = []
+
+    def look(progress):
+        seen.append([(line["stage"], line["iteration"]) for line in read(tmp_path) if "seen" not in line])
+        assert seen[-1][-1] == (progress.stage, progress.iteration)
+
+    model = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0, on_progress=look, log=MetricsLog(tmp_path))
+    assert [len(lines) for lines in seen] == [1, 2, 3, 4, 5]
+    assert read(tmp_path) == json.loads(json.dumps(model.history))
+
+
+def test_a_resumed_run_repeats_no_line_and_loses_none(blobs, tiny, tmp_path):
+    whole = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)
+    calls = itertools.count(1)
+    for _ in range(10):
+        try:
+            fit_rows(
+                blobs,
+                n_clusters=2,
+                config=tiny(),
+                seed=0,
+                log=MetricsLog(tmp_path),
+                checkpoints=Checkpoints(tmp_path),
+                should_stop=lambda: next(calls) % 5 == 0,
+            )
+            break
+        except StoppedError:
+            # A line written after the last checkpoint would be made again: the log must forget it.
+            with (tmp_path / "metrics.jsonl").open("a") as file:
+                file.write('{"stage": "step1", "iteration": 999}\n')
+    assert next(calls) > 6
+    assert read(tmp_path) == json.loads(json.dumps(whole.history))
+
+
+def test_numbers_that_are_not_finite_are_null(tmp_path):
+    log = MetricsLog(tmp_path)
+    log.restart([])
+    log.write({"stage": "step1", "iteration": 1, "generative": float("nan")})
+    assert read(tmp_path) == [{"stage": "step1", "iteration": 1, "generative": None}]
+
+
+def test_tensorboard_gets_the_same_numbers(tmp_path, monkeypatch):
+    pytest.importorskip("tensorboard", reason="the tensorboard extra is not installed")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with MetricsLog(tmp_path, tensorboard=True) as log:
+        log.restart([])
+        for iteration in (50, 100):
+            log.write({"stage": "step1", "attempt": 0, "iteration": iteration, "generative": iteration / 10})
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("step1/generative")
+    assert [(event.step, event.value) for event in events] == [(50, 5.0), (100, 10.0)]
+
+
+def test_tensorboard_that_is_not_installed_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ConfigError, match=r"gedi\[tensorboard\]"):
+        MetricsLog(tmp_path, tensorboard=True)

@@ -1,0 +1,51 @@
+"""bf16-mixed: the networks run in bfloat16; samples, assignments, losses and weights stay in float32."""
+
+import pytest
+import torch
+
+from gedi.training import engine as engine_module
+from gedi.training.model import fit_rows
+from gedi.training.recipe import train
+from gedi.training.world import Hardware, World
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return World(Hardware(precision="bf16-mixed"))
+
+
+def test_networks_are_computed_in_bfloat16_and_handed_on_in_float32(make_engine, tiny, mixed):
+    run = make_engine(tiny(), world=mixed)
+    exact, rounded = run.state.net.encoder(run.x), run.apply(run.state.net.encoder, run.x)
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(exact, rounded)
+    torch.testing.assert_close(rounded, exact, atol=0.05, rtol=0.05)
+
+
+def test_sampling_and_sinkhorn_see_float32_outside_autocast(make_engine, tiny, mixed, monkeypatch):
+    seen = {}
+
+    def watch(name):
+        original = getattr(engine_module, name)
+
+        def spy(first, *args, **options):
+            inputs = first if isinstance(first, torch.Tensor) else args[0]
+            seen[name] = (inputs.dtype, torch.is_autocast_enabled("cpu"))
+            return original(first, *args, **options)
+
+        monkeypatch.setattr(engine_module, name, spy)
+
+    for name in ("sgld", "dam", "sinkhorn"):
+        watch(name)
+    run = make_engine(tiny(), world=mixed)
+    train(run)
+    assert seen == dict.fromkeys(("sgld", "dam", "sinkhorn"), (torch.float32, False))
+    assert {value.dtype for value in run.state.net.parameters()} == {torch.float32}
+    assert run.state.buffer.chains.dtype == torch.float32
+
+
+def test_clusters_are_those_of_full_precision(blobs, tiny, mixed):
+    config = tiny(step1__iterations=40, step2__iterations=40)
+    full, half = (fit_rows(blobs, n_clusters=2, config=config, seed=0, world=world) for world in (None, mixed))
+    agree = (full.predict(blobs) == half.predict(blobs)).mean()
+    assert max(agree, 1 - agree) == 1.0
