@@ -220,7 +220,7 @@ def run_fit(args: argparse.Namespace) -> None:
         _train(Path(args.out), plan, data, rows, args.save_every)
         return
     with runs.claimed(args.out) as folder:
-        say(err, _cost_line(rows, config, args.n_clusters))
+        say(err, _cost_line(rows, config, args.n_clusters, data.image_shape))
         runs.write_plan(folder, plan)
         _train(folder, plan, data, rows, args.save_every)
 
@@ -359,10 +359,13 @@ def run_reproduce(args: argparse.Namespace) -> None:
 
 def run_demo(args: argparse.Namespace) -> None:
     from gedi.experiments import demo
+    from gedi.report.page import Section, write_page
 
     folder = Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
     outcome = demo.run(folder, seed=args.seed, preset=args.preset, say=lambda line: err.print(line, highlight=False))
+    section = Section(outcome.title, outcome.columns, outcome.rows, outcome.notes, list(outcome.files))
+    outcome.files.append(write_page("gedi demo", [section], folder / "report.html"))
     show_outcome(out, outcome)
     out.print("next: gedi fit YOUR.csv --n-clusters C --out my-run", highlight=False)
 
@@ -371,11 +374,10 @@ def run_demo(args: argparse.Namespace) -> None:
 
 
 def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int, ...] | None) -> TrainingConfig:
-    from gedi.training.config import override
-    from gedi.training.presets import preset, with_method
+    from gedi.training.presets import configure
 
-    config = with_method(preset(args.preset, n_features=n_features, image_shape=image_shape), args.method)
-    return override(override(config, _config_file(args.config)), args.changes)
+    changes = [_config_file(args.config), args.changes]
+    return configure(args.preset, args.method, *changes, n_features=n_features, image_shape=image_shape)
 
 
 def _config_file(path: str | None) -> dict[str, Any]:
@@ -393,11 +395,11 @@ def _config_file(path: str | None) -> dict[str, Any]:
     return changes
 
 
-def _cost_line(rows: Any, config: TrainingConfig, n_clusters: int) -> str:
+def _cost_line(rows: Any, config: TrainingConfig, n_clusters: int, image_shape: tuple[int, ...] | None) -> str:
     from gedi.training.cost import estimate_seconds
 
     stages = [config.step1.iterations, config.embedding.iterations, config.step2.iterations]
-    seconds = estimate_seconds(rows, config, n_clusters)
+    seconds = estimate_seconds(rows, config, n_clusters, image_shape)
     parts = " + ".join(str(n) for n in stages if n)
     return f"{len(rows):,} rows x {rows.shape[1]}, {parts} iterations, about {seconds:.0f} s"
 

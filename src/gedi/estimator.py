@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gedi.data import check_rows
 from gedi.training import runs
-from gedi.training.config import TrainingConfig, override
+from gedi.training.config import TrainingConfig
 from gedi.training.journal import Progress
 from gedi.training.model import TrainedModel, fit_rows
-from gedi.training.presets import preset, with_method
+from gedi.training.presets import configure
 
 
 class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
@@ -93,9 +93,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def settings(self, n_features: int, image_shape: tuple[int, ...] | None = None) -> TrainingConfig:
         """The settings ``fit`` would train with on data of this shape."""
-        config = with_method(preset(self.preset, n_features=n_features, image_shape=image_shape), self.method)
-        changes = dict(self.training or {})
-        return override(config, changes if self.n_init is None else changes | {"n_init": self.n_init})
+        changes = [self.training or {}, {} if self.n_init is None else {"n_init": self.n_init}]
+        return configure(self.preset, self.method, *changes, n_features=n_features, image_shape=image_shape)
 
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of every row."""

@@ -1,5 +1,6 @@
 """The demo's table and pictures, at the smallest budget."""
 
+from gedi.cli import main
 from gedi.experiments import cells as cells_module
 from gedi.experiments import demo
 
@@ -11,11 +12,23 @@ def test_demo_shows_four_methods_and_resumes(tmp_path, monkeypatch):
     assert outcome.columns == ["data set", "k-means", "SwAV", "JEM", "GEDI"]
     assert [row[0] for row in outcome.rows] == ["moons", "circles", "digits"]
     assert [row[3] for row in outcome.rows] == ["0.00", "0.00", "0.00"]
-    assert [path.name for path in outcome.files] == ["moons.png", "circles.png", "digits.png", "report.html"]
+    assert [path.name for path in outcome.files] == ["moons.png", "circles.png", "digits.png"]
     assert all(path.stat().st_size > 10_000 for path in outcome.files)
-    page = outcome.files[-1].read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == 3 and "http" not in page
     assert len(lines) == 12
     lines.clear()
     demo.run(tmp_path, seed=0, preset="smoke", say=lines.append, jobs=1)
     assert len(lines) == 1 and lines[0].startswith("12 of 12")
+
+
+def test_the_command_writes_a_page_that_asks_nobody(tmp_path, monkeypatch, capsys):
+    def small(*args, **options):
+        return original(*args, **options, jobs=1)
+
+    original = demo.run
+    monkeypatch.setattr(demo, "run", small)
+    monkeypatch.setattr(demo, "DATASETS", {"moons": 2, "digits": 10})
+    monkeypatch.setattr(cells_module, "TOY_ROWS", {"train": 200, "test": 200})
+    assert main(["demo", "--out", str(tmp_path), "--preset", "smoke"]) == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 2 and "http" not in page
+    assert "report.html" in capsys.readouterr().out

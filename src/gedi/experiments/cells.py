@@ -26,8 +26,8 @@ import torch
 from sklearn.cluster import AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.neighbors import KNeighborsClassifier
 
-from gedi import GEDI, __version__
-from gedi.data import load, toys
+from gedi import __version__
+from gedi.data import check_rows, load, toys
 from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS
 from gedi.errors import ConfigError, GediError
 from gedi.evaluation import clustering_scores
@@ -35,6 +35,7 @@ from gedi.experiments.outcome import Say
 from gedi.training import runs
 from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.guard import DivergedError
+from gedi.training.model import TrainedModel, fit_rows
 from gedi.training.presets import ABLATIONS, preset, with_method
 
 CELLS, MODELS = "cells.jsonl", "models"
@@ -282,24 +283,27 @@ def _duration(seconds: float) -> str:
 
 
 def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> tuple[np.ndarray, dict[str, Any]]:
-    estimator = GEDI(
-        cell.n_clusters, preset=cell.preset, method=cell.method, training=cell.settings(), random_state=cell.seed
-    ).fit(data.x_train)
-    model = estimator.model_
+    # The seed is drawn as scikit-learn's convention has it: the same fit as GEDI(..., random_state=cell.seed).
+    seed = int(np.random.RandomState(cell.seed).randint(2**31 - 1))
+    shape = data.x_train.shape[1:]
+    rows, test = (check_rows(x.reshape(len(x), -1), n_clusters=None) for x in (data.x_train, data.x_test))
+    image_shape = shape if len(shape) == 3 else None
+    model = fit_rows(rows, n_clusters=cell.n_clusters, config=cell.config(), seed=seed, image_shape=image_shape)
     if models is not None:
-        _keep(estimator, models / cell.key)
+        _keep(model, models / cell.key)
     names = ("objective", "walk_crossing", "gradient_evaluations", "guard")
     numbers = {name: model.results.get(name) for name in names} | {"config": to_dict(model.config)}
     largest = {name: max((abs(line[name]) for line in model.history if name in line), default=None) for name in WATCHED}
-    return estimator.predict(data.x_test), numbers | {"largest": largest}
+    return model.predict(test), numbers | {"largest": largest}
 
 
-def _keep(estimator: GEDI, folder: Path) -> None:
+def _keep(model: TrainedModel, folder: Path) -> None:
     """Save whole or not at all."""
     temporary = folder.with_name(f".{folder.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
-    estimator.save(temporary)
+    with runs.claimed(temporary):
+        runs.save(model, temporary)
     os.replace(temporary, folder)
 
 
@@ -331,5 +335,5 @@ def _image_shape(dataset: str) -> tuple[int, ...] | None:
 
 
 def _images(x: np.ndarray, image_shape: tuple[int, ...] | None) -> np.ndarray:
-    """Images stored as rows back in their shape, by which the estimator knows them."""
+    """Images stored as rows back in their shape, by which the fit knows them."""
     return x.reshape(len(x), *image_shape) if image_shape else x

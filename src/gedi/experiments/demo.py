@@ -8,9 +8,8 @@ from pathlib import Path
 from gedi.experiments.cells import MODELS, Cell, cell_data, run_cells
 from gedi.experiments.landscapes import draw_landscape
 from gedi.experiments.outcome import Outcome, Say
+from gedi.experiments.plots import image_grid
 from gedi.experiments.summary import NOTE_JEM, divergence_notes
-from gedi.report.page import Section, write_page
-from gedi.report.tables import write_samples
 from gedi.training import runs
 
 DATASETS = {"moons": 2, "circles": 2, "digits": 10}
@@ -39,17 +38,14 @@ def run(out: Path, *, seed: int, preset: str | None, say: Say, jobs: int | None 
         NOTE_JEM,
         *divergence_notes(found),
     ]
-    columns = ["data set", *METHODS.values()]
-    page = write_page("gedi demo", [Section(TITLE, columns, rows, notes, pictures)], out / "report.html")
-    return Outcome(TITLE, columns, rows, notes, [*pictures, page])
+    return Outcome(TITLE, ["data set", *METHODS.values()], rows, notes, pictures)
 
 
 def _picture(cell: Cell, nmi: float, out: Path) -> Path:
     """Clusters, landscape, walks and samples in the plane; samples of images."""
     model = runs.load(out / MODELS / cell.key)
     path = out / f"{cell.dataset}.png"
-    if model.n_features == 2:
+    if model.image_shape is None:
         return draw_landscape(model, cell_data(cell).x_train, path, f"GEDI on {cell.dataset}, NMI {nmi:.2f}")
-    path.unlink(missing_ok=True)
-    write_samples(model, model.sample(64), path)
+    image_grid(model.sample(64), model.image_shape).savefig(path, dpi=120)
     return path

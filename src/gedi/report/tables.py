@@ -58,19 +58,15 @@ def write_samples(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
 def _draw(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
     from matplotlib.figure import Figure
 
+    from gedi.experiments.plots import image_grid
+
+    if model.image_shape is not None:
+        image_grid(samples, model.image_shape).savefig(path, dpi=120)
+        return
     figure = Figure(figsize=(6, 6), layout="constrained")
-    if model.image_shape is None:
-        axes = figure.subplots()
-        axes.scatter(samples[:, 0], samples[:, 1], s=8, c=model.predict(samples), cmap="tab10", vmax=9)
-        axes.set_aspect("equal")
-    else:
-        height, width, channels = model.image_shape
-        side = int(np.ceil(np.sqrt(len(samples))))
-        for place, sample in zip(figure.subplots(side, side, squeeze=False).ravel(), samples, strict=False):
-            image = sample.reshape(height, width, channels)
-            place.imshow(image.squeeze(-1) if channels == 1 else image, cmap="gray")
-        for place in figure.axes:
-            place.set_axis_off()
+    axes = figure.subplots()
+    axes.scatter(samples[:, 0], samples[:, 1], s=8, c=model.predict(samples), cmap="tab10", vmax=9)
+    axes.set_aspect("equal")
     figure.savefig(path, dpi=120)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from gedi.errors import ConfigError
 from gedi.training.config import (
@@ -18,6 +19,7 @@ from gedi.training.config import (
     StartConfig,
     TrainingConfig,
     WeightsConfig,
+    override,
 )
 
 
@@ -176,4 +178,20 @@ def with_method(config: TrainingConfig, method: str) -> TrainingConfig:
         raise ConfigError(f"There is no method {method!r}; there are: {', '.join(METHODS)}.")
     config = copy.deepcopy(config)
     METHODS[method](config)
+    return config
+
+
+def configure(
+    name: str | None,
+    method: str,
+    *changes: Mapping[str, Any],
+    n_features: int,
+    image_shape: tuple[int, ...] | None = None,
+) -> TrainingConfig:
+    """The settings of a run: a preset, turned into a method, with changes on top."""
+    config = with_method(preset(name, n_features=n_features, image_shape=image_shape), method)
+    for change in changes:
+        config = override(config, change)
+    if method == "jem" and config.embedding.iterations + config.step2.iterations:
+        raise ConfigError("The method jem is step 1 alone: leave training.embedding and step2.iterations at 0.")
     return config

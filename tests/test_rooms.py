@@ -1,0 +1,41 @@
+"""Imports point one way: a room may use those before it, never those after."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import gedi
+
+ROOMS = ["errors", "data", "nets", "sampling", "objectives", "logic", "training", "evaluation", "experiments", "report"]
+ROOMS += ["estimator", "cli"]
+SOURCE = Path(gedi.__file__).parent
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+def imported(path: Path) -> set[str]:
+    """Rooms that a file imports, wherever in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "gedi" else {node.module}
+    rooms = {name.split(".")[1] for name in names if name.startswith("gedi.")}
+    # `from gedi import GEDI` is the estimator by another name.
+    return {"estimator" if room == "GEDI" else room for room in rooms if room != "__version__"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(SOURCE)) for path in FILES])
+def test_imports_point_one_way(path):
+    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    assert {other for other in imported(path) if ROOMS.index(other) > ROOMS.index(room)} == set()
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(SOURCE)) for path in FILES])
+def test_only_training_knows_fabric_and_only_the_command_line_prints(path):
+    text = path.read_text(encoding="utf-8")
+    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    assert "lightning_fabric" not in text or room == "training"
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    assert not any(isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls)
