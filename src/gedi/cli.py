@@ -397,11 +397,14 @@ def _config_file(path: str | None) -> dict[str, Any]:
 
 def _cost_line(rows: Any, config: TrainingConfig, n_clusters: int, image_shape: tuple[int, ...] | None) -> str:
     from gedi.training.cost import estimate_seconds
+    from gedi.training.guard import DivergedError
 
     stages = [config.step1.iterations, config.embedding.iterations, config.step2.iterations]
-    seconds = estimate_seconds(rows, config, n_clusters, image_shape)
-    parts = " + ".join(str(n) for n in stages if n)
-    return f"{len(rows):,} rows x {rows.shape[1]}, {parts} iterations, about {seconds:.0f} s"
+    try:
+        cost = f"about {estimate_seconds(rows, config, n_clusters, image_shape):.0f} s"
+    except DivergedError:  # the run itself will find out, and report it
+        cost = "a trial of a few of them diverged"
+    return f"{len(rows):,} rows x {rows.shape[1]}, {' + '.join(str(n) for n in stages if n)} iterations, {cost}"
 
 
 def _load(name: str, **options: Any) -> Dataset:

@@ -89,3 +89,10 @@ def test_the_input_is_not_written_to():
     x = GOOD.copy()
     check_rows(x, n_clusters=2)[:] = 0
     assert np.array_equal(x, GOOD)
+
+
+def test_numbers_whose_squares_overflow_are_named():
+    x = GOOD.copy()
+    x[2, 1] = -1e200
+    with pytest.raises(DataError, match=r"-1e\+200 \(row 2, column 1\).*power of ten"):
+        check_rows(x, n_clusters=2)

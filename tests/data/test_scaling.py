@@ -91,3 +91,9 @@ def test_misuse_is_named():
         Scaler().fit(rows(d=3)).transform(rows(d=2))
     with pytest.raises(DataError, match="shape"):
         Scaler().fit(np.zeros(5))
+
+
+def test_rows_absurdly_far_away_stay_finite():
+    scaler = Scaler().fit(rows(d=2))
+    far = scaler.transform(np.array([[1e149, -1e149]]))
+    assert np.isfinite(far).all() and far[0, 0] == -far[0, 1] > 1e14

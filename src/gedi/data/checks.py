@@ -13,6 +13,9 @@ class CellTypeError(DataError, TypeError):
     """A cell holds something that is not a number at all; scikit-learn expects a TypeError for it."""
 
 
+LARGEST = 1e150  # whose square is still a double
+
+
 def check_rows(
     x: Any, *, n_clusters: int | None, allow_single_row: bool = False, fewest_clusters: int = 2
 ) -> np.ndarray:
@@ -33,6 +36,7 @@ def check_rows(
     if d == 0:
         raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     _check_finite(rows)
+    _check_size(rows)
     if n == 1 and not allow_single_row:
         raise DataError("The data has one row (n_samples=1); clusters need at least two: give more rows.")
     if n_clusters is not None:
@@ -93,6 +97,15 @@ def _check_finite(rows: np.ndarray) -> None:
         raise DataError(
             f"The data holds {nan} NaN and {inf} inf values in {rows_hit} of {len(rows)} rows "
             f"(first at row {row}, column {column}): drop those rows or fill the values in."
+        )
+
+
+def _check_size(rows: np.ndarray) -> None:
+    row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
+    if abs(rows[row, column]) > LARGEST:
+        raise DataError(
+            f"The data holds {rows[row, column]:.3g} (row {row}, column {column}); beyond {LARGEST:g} squares are no "
+            "longer numbers: divide that column by a power of ten."
         )
 
 

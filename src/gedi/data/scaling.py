@@ -9,6 +9,8 @@ from gedi.errors import ConfigError, DataError
 
 Mode = Literal["global", "feature", "none"]
 
+FAR = 1e15  # in units of the spread: further out is no different, and float32 ends at 3e38
+
 
 @dataclass(eq=False)
 class Scaler:
@@ -45,7 +47,8 @@ class Scaler:
     def transform(self, x: np.ndarray) -> np.ndarray:
         """Rows in the user's units -> scaled float32 rows."""
         centre, scale = self._fitted(x)
-        return ((np.asarray(x, dtype=np.float64) - centre) / scale).astype(np.float32)
+        scaled = (np.asarray(x, dtype=np.float64) - centre) / scale
+        return np.clip(scaled, -FAR, FAR).astype(np.float32)
 
     def inverse(self, x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
         """Scaled rows -> rows in the user's units; ask for float64 if the offset dwarfs the spread."""

@@ -1,0 +1,160 @@
+"""The command line: what it writes."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import yaml
+
+from gedi.training import runs
+
+COMMANDS = ("demo", "fit", "resume", "predict", "sample", "eval", "datasets", "reproduce")
+
+
+# ---- help ----
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(command, capsys, gedi):
+    assert gedi(command, "--help") == 0
+    assert f"example: gedi {command}" in capsys.readouterr().out
+
+
+def test_help_names_every_command(capsys, gedi):
+    assert gedi("--help") == 0
+    out = capsys.readouterr().out
+    assert all(command in out for command in COMMANDS)
+
+
+# ---- what works ----
+
+
+def test_fit_writes_a_whole_run_folder(home):
+    names = {p.name for p in (home / "run").iterdir()}
+    names -= {name for name in names if name.startswith("checkpoint-")}
+    assert names == {
+        "config.yaml",
+        "model.safetensors",
+        "metrics.jsonl",
+        "results.json",
+        "plan.yaml",
+        "checkpoint.json",
+    }
+    results = json.loads((home / "run" / "results.json").read_text())
+    assert results["data"] == "labelled" and results["method"] == "gedi"
+    assert {"nmi", "accuracy", "ari"} <= results["scores"].keys()
+    assert {"date", "python", "versions", "machine", "command"} <= results["provenance"].keys()
+
+
+def test_fit_says_the_cost_before_and_the_next_step_after(home, tmp_path, capsys, gedi, tiny, x):
+    assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 0
+    out, err = capsys.readouterr()
+    assert "40 rows x 2, 3 + 3 iterations, about" in err.splitlines()[0]
+    assert f"next: gedi predict {tmp_path / 'run'}" in out
+
+
+def test_the_same_seed_gives_the_same_run(home, tmp_path, gedi, tiny):
+    for name in ("one", "two"):
+        assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / name, "--seed", 3, *tiny) == 0
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
+    assert files[0] == files[1]
+
+
+def test_labels_in_the_file_do_not_reach_the_training(home, tmp_path, gedi, tiny):
+    """The same rows with and without a label column give the same weights."""
+    assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 0
+    with_labels, without = home / "run", tmp_path / "run"
+    assert (with_labels / "model.safetensors").read_bytes() == (without / "model.safetensors").read_bytes()
+
+
+def test_predict_writes_a_csv_of_all_rows(home, tmp_path, gedi):
+    assert gedi("predict", home / "run", home / "rows.csv", "--out", tmp_path / "p.csv") == 0
+    with (tmp_path / "p.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["cluster", "probability", "log_density", "ood_score"]
+    model = runs.load(home / "run")
+    assert [int(row["cluster"]) for row in rows] == model.predict(
+        np.loadtxt(home / "rows.csv", delimiter=",", skiprows=1)
+    ).tolist()
+
+
+def test_predict_writes_parquet_and_npz_with_the_embedding(home, tmp_path, gedi):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name in ("p.npz", "p.parquet"):
+        assert gedi("predict", home / "run", home / "rows.csv", "--out", tmp_path / name, "--embed") == 0
+    archive, table = np.load(tmp_path / "p.npz"), parquet.read_table(tmp_path / "p.parquet")
+    assert archive.files == table.column_names
+    z = np.stack([archive[f"embedding_{i}"] for i in range(8)], axis=1)
+    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1.0, atol=1e-9)
+    assert table["cluster"].to_pylist() == archive["cluster"].tolist()
+
+
+def test_sample_writes_an_archive_or_a_picture(home, tmp_path, gedi):
+    for name in ("one.npz", "two.npz", "s.png"):
+        assert gedi("sample", home / "run", "-n", 7, "--seed", 1, "--out", tmp_path / name) == 0
+    one, two = (np.load(tmp_path / name)["x"] for name in ("one.npz", "two.npz"))
+    assert one.shape == (7, 2) and np.array_equal(one, two)
+    assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_eval_prints_json(home, capsys, gedi):
+    capsys.readouterr()
+    assert gedi("eval", home / "run", home / "labelled.csv", "--ood", home / "foreign.csv") == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["rows"] == 40 and 0 <= scores["nmi"] <= 1
+    assert all(0 <= scores["ood"][name] <= 1 for name in ("auroc_gradient", "auroc_log_density"))
+
+
+def test_eval_without_labels_has_no_nmi(home, capsys, gedi):
+    capsys.readouterr()
+    assert gedi("eval", home / "run", home / "rows.csv") == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert "nmi" not in scores and np.isfinite(scores["mean_log_density"])
+
+
+def test_datasets_lists_every_name(capsys, monkeypatch, tmp_path, gedi):
+    monkeypatch.setenv("GEDI_DATA", str(tmp_path))
+    assert gedi("datasets") == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("moons", "circles", "rings", "spirals", "digits", "mnist"))
+
+
+def test_a_constant_column_warns_and_works(tmp_path, capsys, gedi, tiny, x, write_rows):
+    write_rows(tmp_path / "rows.csv", np.column_stack([x, np.full(40, 7.0)]), "a,b,c")
+    assert gedi("fit", tmp_path / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 0
+    err = capsys.readouterr().err
+    assert "warning: 1 of 3 columns are constant" in err
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+
+
+def test_brackets_in_a_path_are_shown(home, tmp_path, capsys, gedi, tiny):
+    assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "[red]run", *tiny) == 0
+    assert str(tmp_path / "[red]run") in capsys.readouterr().out
+
+
+# ---- settings ----
+
+
+def settings(folder) -> dict:
+    return yaml.safe_load((folder / "config.yaml").read_text())["training"]
+
+
+def test_a_config_file_changes_settings_and_a_flag_overrides_it(home, tmp_path, gedi):
+    (tmp_path / "c.yaml").write_text("training:\n  dam: {steps: 4}\n  step2: {iterations: 2}\n")
+    words = ["fit", home / "rows.csv", "--n-clusters", 2, "--preset", "smoke", "--config", tmp_path / "c.yaml"]
+    words += ["--training.dam.steps", "2", "--training.step1.iterations=1"]
+    assert gedi(*words, "--out", tmp_path / "run") == 0
+    found = settings(tmp_path / "run")
+    assert (found["dam"]["steps"], found["step2"]["iterations"], found["step1"]["iterations"]) == (2, 2, 1)
+
+
+def test_the_config_of_a_run_can_be_used_again(home, tmp_path, gedi):
+    words = ["fit", home / "rows.csv", "--n-clusters", 2, "--config", home / "run" / "config.yaml"]
+    assert gedi(*words, "--out", tmp_path / "run") == 0
+    assert settings(tmp_path / "run") == settings(home / "run")
+
+
+def test_a_setting_may_come_before_the_data(home, tmp_path, gedi, tiny):
+    words = ["fit", "--training.dam.steps", "2", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run"]
+    assert gedi(*words, *tiny[:4]) == 0

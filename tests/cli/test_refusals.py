@@ -1,0 +1,149 @@
+"""What cannot be done is said in one sentence, with exit code 2, and nothing is written over."""
+
+import numpy as np
+import pytest
+
+BAD_FILES = {
+    "NaN": ("1.0,2.0\nnan,3.0\n4.0,5.0\n", "NaN"),
+    "inf": ("1.0,2.0\ninf,3.0\n4.0,5.0\n", "inf"),
+    "a missing cell": ("1.0,2.0\n,3.0\n4.0,5.0\n", "NaN"),
+    "strings": ("a,b\n1.0,red\n2.0,blue\n3.0,red\n", "not numeric"),
+    "empty": ("", "empty"),
+    "header alone": ("a,b\n", "no rows"),
+    "one row": ("a,b\n1.0,2.0\n", "one row"),
+    "ragged": ("1.0,2.0\n1.0\n3.0,4.0\n", "Line 2"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_a_bad_file_is_refused(refused, tmp_path, kind, tiny):
+    content, expected = BAD_FILES[kind]
+    (tmp_path / "bad.csv").write_text(content)
+    assert expected in refused("fit", "bad.csv", "--n-clusters", 2, "--out", "run", *tiny)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "expected"),
+    [
+        (41, "more clusters than rows"),
+        (1, "at least 2"),
+        (0, "at least 2"),
+        (-3, "at least 2"),
+        ("two", "int"),
+        (2.5, "int"),
+    ],
+)
+def test_a_number_of_clusters_that_cannot_be_is_refused(refused, home, clusters, expected, tiny):
+    assert expected in refused("fit", home / "rows.csv", "--n-clusters", clusters, "--out", "run", *tiny)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ("nowhere.csv", "nowhere.csv"),
+        ("moonz", "'moons'"),
+        ("digit", "'digits'"),
+        ("circle", "'circles'"),
+        (".", "folder"),
+    ],
+)
+def test_data_that_is_not_there_is_refused_with_the_nearest_name(refused, data, expected, tiny):
+    assert expected in refused("fit", data, "--n-clusters", 2, "--out", "run", *tiny)
+
+
+def test_an_existing_run_folder_is_refused_and_left_as_it_was(refused, home, tmp_path, tiny):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mine.txt").write_text("mine")
+    assert "exists already" in refused("fit", home / "rows.csv", "--n-clusters", 2, "--out", "run", *tiny)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--training.dam.stepps", "3"], "training.dam.steps"),
+        (["--training.x.y", "3"], "no setting training.x.y"),
+        (["--training.dam.steps", "many"], "training.dam.steps"),
+        (["--training.dam.steps", "[1"], "training.dam.steps"),
+        (["--training.dam.steps"], "needs a value"),
+        (["--training.sampler.noise", "-1"], "must be positive"),
+        (["--training.net.hidden", "[]"], "net.hidden"),
+        (["--training", "3"], "--training"),
+        (["--nclusters", "3"], "--nclusters"),
+        (["--preset", "toyy"], "toy"),
+        (["--method", "swaw"], "swav"),
+        (["--seed", "-1"], "seed"),
+        (["--seed", "1.5"], "seed"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml"),
+        (["--label-column", "c"], "'c'"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(refused, home, words, expected, tiny):
+    assert expected in refused("fit", home / "rows.csv", "--n-clusters", 2, "--out", "run", *tiny, *words)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("dam: {stepps: 3}", "training.dam.steps"),
+        ("dam: {steps: many}", "training.dam.steps"),
+        ("a: [1\nb: {", "cannot be read"),
+        ("- 1", "mapping"),
+        ("training: 5", "mapping"),
+    ],
+)
+def test_a_config_file_that_cannot_be_is_refused(refused, home, tmp_path, content, expected, tiny):
+    (tmp_path / "c.yaml").write_text(content)
+    words = ["fit", home / "rows.csv", "--n-clusters", 2, "--out", "run", *tiny, "--config", "c.yaml"]
+    assert expected in refused(*words)
+
+
+def test_a_training_setting_is_refused_where_nothing_is_trained(refused, home):
+    words = ["predict", home / "run", home / "rows.csv", "--out", "p.csv", "--training.dam.steps", "3"]
+    assert "gedi fit" in refused(*words)
+
+
+def test_a_missing_command_or_argument_is_refused(refused):
+    assert "COMMAND" in refused()
+    assert "--n-clusters" in refused("fit", "moons", "--out", "run")
+
+
+@pytest.mark.parametrize("command", ["predict", "eval"])
+def test_other_features_than_those_trained_on_are_refused(refused, home, tmp_path, command, write_rows):
+    write_rows(tmp_path / "wide.csv", np.ones((4, 3)), "a,b,c")
+    out = ["--out", "p.csv"] if command == "predict" else []
+    assert "3 features" in refused(command, home / "run", "wide.csv", *out)
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.npz", "p.parquet"])
+def test_predict_writes_over_nothing(refused, home, tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    assert "exists already" in refused("predict", home / "run", home / "rows.csv", "--out", name)
+
+
+def test_sample_writes_over_nothing(refused, home, tmp_path):
+    (tmp_path / "s.npz").write_text("mine")
+    assert "exists already" in refused("sample", home / "run", "--out", "s.npz")
+
+
+@pytest.mark.parametrize("name", ["p.txt", "nowhere/p.csv"])
+def test_an_output_that_cannot_be_is_refused(refused, home, name):
+    refused("predict", home / "run", home / "rows.csv", "--out", name)
+
+
+def test_no_samples_cannot_be_asked_for(refused, home):
+    assert "at least 1" in refused("sample", home / "run", "-n", 0, "--out", "s.npz")
+
+
+@pytest.mark.parametrize("command", ["predict", "sample", "eval"])
+def test_a_run_that_is_not_there_or_is_broken_is_refused(refused, home, tmp_path, command):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.yaml").write_text("a: [1\nb: {")
+    (tmp_path / "broken" / "model.safetensors").write_bytes(b"\x80\x04.")
+    data = [] if command == "sample" else [home / "rows.csv"]
+    out = [] if command == "eval" else ["--out", "o.npz"]
+    for run in ("nowhere", "broken"):
+        assert run in refused(command, run, *data, *out)
+
+
+def test_an_experiment_that_is_not_there_is_refused_with_the_nearest(refused):
+    assert "table1" in refused("reproduce", "tabel1", "--scale", "smoke", "--out", "results")

@@ -1,0 +1,75 @@
+"""Trainings that are stopped, fail or diverge half-way."""
+
+import json
+
+import pytest
+
+from gedi.training import model as model_module
+from gedi.training import runs
+
+
+@pytest.mark.parametrize("out", ["run", "a/b/run"])
+def test_a_stopped_training_leaves_nothing_half_made(home, tmp_path, monkeypatch, capsys, out, gedi, tiny):
+    def stop(run):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(model_module, "train", stop)
+    assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / out, *tiny) == 130
+    assert "stopped" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_whose_save_failed_is_finished_by_resume(home, tmp_path, monkeypatch, gedi, tiny):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    fit = ("fit", home / "rows.csv", "--n-clusters", 2, *tiny)
+    assert gedi(*fit, "--out", tmp_path / "whole") == 0
+    with monkeypatch.context() as broken:
+        broken.setattr(runs, "write_results", stop)
+        assert gedi(*fit, "--out", tmp_path / "run") == 130
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+    assert gedi("resume", tmp_path / "run") == 0
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "run")]
+    assert models[0] == models[1]
+
+
+def test_resume_refuses_data_that_changed(home, tmp_path, monkeypatch, capsys, gedi, tiny):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    rows = tmp_path / "own.csv"
+    rows.write_bytes((home / "rows.csv").read_bytes())
+    with monkeypatch.context() as broken:
+        broken.setattr(runs, "write_results", stop)
+        assert gedi("fit", rows, "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 130
+    rows.write_text(rows.read_text().replace("1", "2"))
+    assert gedi("resume", tmp_path / "run") == 2
+    assert "has changed since the run began" in capsys.readouterr().err
+
+
+def test_resume_of_what_is_not_a_run_or_is_finished(home, tmp_path, capsys, gedi):
+    assert gedi("resume", tmp_path) == 2
+    assert gedi("resume", home / "run") == 0
+    assert "finished already" in capsys.readouterr().out
+
+
+def test_an_empty_folder_that_was_there_before_stays(home, tmp_path, monkeypatch, gedi, tiny):
+    def stop(run):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(model_module, "train", stop)
+    (tmp_path / "run").mkdir()
+    assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 130
+    assert [p.name for p in tmp_path.rglob("*")] == ["run"]
+
+
+def test_a_training_that_diverges_is_one_sentence_and_leaves_its_report(home, tmp_path, capsys, gedi, tiny):
+    capsys.readouterr()
+    words = ["fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny]
+    assert gedi(*words, "--training.step1.learning_rate", "1e30") == 3
+    err = capsys.readouterr().err
+    assert "gedi: Training diverged in step1" in err and "learning_rate" in err and "Traceback" not in err
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert [event["action"].split()[0] for event in results["guard"]] == ["rolled"] * 3 + ["stopped"]
+    assert not (tmp_path / "run" / "model.safetensors").exists()
