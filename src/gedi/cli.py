@@ -149,7 +149,7 @@ def hardware_flags(parser: Parser, *, defaults: bool) -> None:
 
     add("--device", "auto", choices=("auto", "cpu", "cuda", "mps"), help="default: the fastest there is")
     add("--devices", 1, type=int, metavar="N", help="processes on this machine, one a device (default: 1)")
-    add("--nodes", 1, type=int, metavar="M", help="machines (default: 1); see docs/clusters.md")
+    add("--nodes", 1, type=int, metavar="M", help="machines (default: 1); see docs/runs.md")
     add("--precision", "32", choices=("32", "bf16-mixed"), help="of the networks (default: 32)")
     add("--timeout", 600.0, type=float, metavar="SECONDS", help="wait for a silent process (default: 600)")
 
