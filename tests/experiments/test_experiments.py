@@ -16,6 +16,7 @@ from gedi.experiments import cells as cells_module
 from gedi.experiments.landscapes import draw_landscape, walk_paths
 from gedi.experiments.outcome import budget
 from gedi.experiments.plots import in_order_of_appearance
+from gedi.experiments.stability import stability
 from gedi.experiments.summary import mean_std, summary
 from gedi.experiments.table1 import differences
 from gedi.training.presets import preset
@@ -169,3 +170,30 @@ def test_the_registry_is_fast_to_import():
     code = "import sys, gedi.experiments; print([m for m in ('torch', 'matplotlib', 'sklearn') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_paper_sampler_is_listed_with_what_the_guard_saw(tmp_path):
+    outcome = EXPERIMENTS["table-divergence"].run("smoke", 1, tmp_path, 1, quiet)
+    assert [row[0] for row in outcome.rows] == ["moons", "circles"]
+    content = json.loads((tmp_path / "table-divergence.json").read_text())
+    assert content["settings"]["sampler"]["clamp"] is False and content["settings"]["sampler"]["step"] == 1.0
+    assert all(cell["end"] == "finished" and cell["events"] == [] for cell in content["cells"])  # 40 iterations are few
+
+
+def test_stability_counts_what_went_wrong():
+    event = {"stage": "step1", "iteration": 3, "remedy": "cool it"}
+    gone = {"seen": "generative is nan", "action": "rolled back to iteration 0"}
+    far = {"seen": "the energy gap is 2e3", "action": "rolled back to iteration 0"}
+    runs = [
+        {"guard": [], "largest": {"generative": 2.0, "energy_size": 4.0}},
+        {"guard": [event | far], "largest": {"generative": 9.0, "energy_size": 100.0}},
+        {"guard": [event | gone, event | gone | {"action": "stopped"}], "diverged": "it diverged"},
+    ]
+    counted = stability(runs)
+    assert (counted["runs"], counted["non_finite"], counted["rolled_back"], counted["aborted"]) == (3, 1, 2, 1)
+    assert (counted["largest_gap"], counted["largest_log_density"]) == (9.0, 10.0)
+
+
+def test_stability_for_real(tmp_path):
+    outcome = EXPERIMENTS["table-stability"].run("smoke", 1, tmp_path, 1, quiet)
+    assert [row[:5] for row in outcome.rows] == [[data, "1", "0", "0", "0"] for data in ("moons", "circles", "digits")]

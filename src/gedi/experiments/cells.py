@@ -34,7 +34,7 @@ from gedi.evaluation import clustering_scores
 from gedi.experiments.outcome import Say
 from gedi.training import runs
 from gedi.training.config import TrainingConfig, to_dict
-from gedi.training.guard import DivergedError
+from gedi.training.guard import DivergedError, GuardWarning
 from gedi.training.model import TrainedModel, fit_rows
 from gedi.training.presets import ABLATIONS, preset, with_method
 
@@ -143,6 +143,7 @@ def measure(cell: Cell, models: Path | None = None) -> Measured:
         fit = _fit_baseline if cell.method in BASELINES else _fit_gedi
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*columns are constant")  # the dark frame of the digits
+            warnings.simplefilter("ignore", GuardWarning)  # its events are kept with the numbers
             labels, numbers = fit(cell, data, models)
     except DivergedError as error:
         # A model that fell over tells no row from another: one cluster, NMI 0.
