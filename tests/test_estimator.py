@@ -16,7 +16,7 @@ TINY = {
     "sampler.steps": 1,
     "dam.steps": 1,
     "start.walks": 1,
-    "start.nodes": 5,
+    "start.nodes": 20,
 }
 rng = np.random.default_rng(0)
 X = np.vstack([rng.normal(-4, 0.5, (60, 2)), rng.normal(4, 0.5, (60, 2))])

@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,6 +25,7 @@ from gedi.report.terminal import progress_bar, say, show_outcome, stop_on_signal
 if TYPE_CHECKING:
     from gedi.data import Dataset
     from gedi.training.config import TrainingConfig
+    from gedi.training.world import World
 
 PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
 METHOD_NAMES = ("gedi", "jem", "swav")
@@ -90,7 +92,7 @@ def build_parser() -> Parser:
     fit.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
     fit.add_argument("--resume", action="store_true", help="go on with RUN if it was begun before")
     fit.add_argument(
-        "--save-every", type=float, default=30.0, metavar="SECONDS", help="between checkpoints (default: 30)"
+        "--save-every", type=seconds, default=30.0, metavar="SECONDS", help="between checkpoints (default: 30)"
     )
     fit.add_argument("--preset", choices=PRESET_NAMES, help="named settings (default: by the data's shape)")
     fit.add_argument("--method", choices=METHOD_NAMES, default="gedi")
@@ -104,7 +106,7 @@ def build_parser() -> Parser:
     resume = command("resume", run_resume, "go on after a stop, as if it had not happened", "gedi resume my-run")
     resume.add_argument("model", metavar="RUN")
     hardware_flags(resume, defaults=False)
-    resume.add_argument("--save-every", type=float, default=30.0, metavar="SECONDS", help=argparse.SUPPRESS)
+    resume.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=argparse.SUPPRESS)
 
     predict = command(
         "predict", run_predict, "cluster, probability, log density, OOD score", "gedi predict run rows.csv --out p.csv"
@@ -151,7 +153,7 @@ def hardware_flags(parser: Parser, *, defaults: bool) -> None:
     add("--devices", 1, type=int, metavar="N", help="processes on this machine, one a device (default: 1)")
     add("--nodes", 1, type=int, metavar="M", help="machines (default: 1); see docs/runs.md")
     add("--precision", "32", choices=("32", "bf16-mixed"), help="of the networks (default: 32)")
-    add("--timeout", 600.0, type=float, metavar="SECONDS", help="wait for a silent process (default: 600)")
+    add("--timeout", 600.0, type=seconds, metavar="SECONDS", help="wait for a silent process (default: 600)")
 
 
 def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
@@ -179,6 +181,17 @@ def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     return rest, changes
 
 
+def seconds(text: str) -> float:
+    """A time above zero; 0 is allowed, as 'at once'."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e7:
+        raise argparse.ArgumentTypeError(f"a number of seconds from 0 to 10,000,000 is needed, got {text!r}")
+    return value
+
+
 def seed(text: str) -> int:
     """A seed that every library underneath accepts."""
     if not text.isdecimal() or int(text) > 2**31:
@@ -197,9 +210,6 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.training.world import is_first_process
 
     hardware = {name: getattr(args, name) for name in HARDWARE}
-    if args.resume and (Path(args.out) / runs.PLAN).is_file():
-        _go_on(Path(args.out), args.save_every, {})
-        return
     data = _load(args.data, seed=args.seed, label_column=args.label_column)
     rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
@@ -216,6 +226,15 @@ def run_fit(args: argparse.Namespace) -> None:
         "tensorboard": args.tensorboard,
         "training": to_dict(config),
     }
+    if args.resume and (Path(args.out) / runs.PLAN).is_file():
+        begun = runs.read_plan(args.out)
+        for name in ("data", "label_column", "n_clusters", "method", "seed", "training"):
+            if begun.get(name) != plan[name]:
+                raise ConfigError(
+                    f"{args.out} was begun with another {name}: go on with gedi resume, or choose another --out."
+                )
+        _go_on(Path(args.out), args.save_every, hardware)
+        return
     if not is_first_process():
         _train(Path(args.out), plan, data, rows, args.save_every)
         return
@@ -248,22 +267,32 @@ def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
 
 def _train(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_every: float) -> None:
     from gedi.training import runs
+    from gedi.training.config import from_dict
+    from gedi.training.world import Hardware, World
+
+    config = from_dict(plan["training"])
+    hardware = Hardware(**plan["hardware"])
+    processes = hardware.devices * hardware.nodes
+    runs.check_sizes(folder, config, rows.shape[1], plan["n_clusters"], processes=processes)
+    world = World(hardware)
+    world.launch()
+    err.quiet = out.quiet = not world.is_main
+    with runs.locked(folder) if world.is_main else nullcontext():
+        _train_in(folder, plan, data, rows, save_every, world)
+
+
+def _train_in(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_every: float, world: World) -> None:
+    from gedi.training import runs
     from gedi.training.checkpoint import Checkpoints
-    from gedi.training.config import TrainingConfig, override
+    from gedi.training.config import from_dict
     from gedi.training.guard import DivergedError
     from gedi.training.metrics import MetricsLog
     from gedi.training.model import fit_rows
     from gedi.training.stages import StoppedError
-    from gedi.training.world import Hardware, ProcessLostError, World
+    from gedi.training.world import ProcessLostError
 
-    config = override(TrainingConfig(), plan["training"])
-    hardware = Hardware(**plan["hardware"])
-    processes = hardware.devices * hardware.nodes
-    runs.check_sizes(folder, config, rows.shape[1], plan["n_clusters"], processes=processes)
+    config = from_dict(plan["training"])
     checkpoints = Checkpoints(folder)
-    world = World(hardware)
-    world.launch()
-    err.quiet = out.quiet = not world.is_main
     about = {"data": data.name, "method": plan["method"], "hardware": plan["hardware"]}
     try:
         with (
@@ -292,9 +321,8 @@ def _train(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_ev
         raise DivergedError(f"{error} All that was seen is in {folder / runs.RESULTS}.", error.events) from error
     if not world.is_main:
         return
-    for line in checkpoints.skipped:
-        say(err, f"warning: a damaged checkpoint was passed over, {line}")
     runs.save(model, folder, about | {"scores": _scores(model, rows, data)})
+    checkpoints.clear()
     say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
     say(out, f"next: gedi predict {folder} {plan['data']} --out clusters.csv")
 

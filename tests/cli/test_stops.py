@@ -48,6 +48,39 @@ def test_resume_refuses_data_that_changed(home, tmp_path, monkeypatch, capsys, g
     assert "has changed since the run began" in capsys.readouterr().err
 
 
+def test_fit_resume_refuses_what_was_not_asked_for_at_first(home, tmp_path, capsys, monkeypatch, gedi, tiny):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    fit = ("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny)
+    with monkeypatch.context() as broken:
+        broken.setattr(runs, "write_results", stop)
+        assert gedi(*fit) == 130
+    for flags, name in (
+        (["--seed", 9], "seed"),
+        (["--training.dam.steps=2"], "training"),
+        (["--n-clusters", 3], "n_clusters"),
+    ):
+        capsys.readouterr()
+        assert gedi(*fit, "--resume", *flags) == 2
+        assert f"begun with another {name}" in capsys.readouterr().err
+    assert gedi(*fit, "--resume") == 0
+
+
+def test_two_trainings_do_not_share_a_folder(home, tmp_path, capsys, monkeypatch, gedi, tiny):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(runs, "write_results", stop)
+        assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 130
+    with runs.locked(tmp_path / "run"):
+        assert gedi("resume", tmp_path / "run") == 2
+    assert "Another process is training" in capsys.readouterr().err
+    assert gedi("resume", tmp_path / "run") == 0
+    assert not list((tmp_path / "run").glob("checkpoint*"))  # a finished run needs none
+
+
 def test_resume_of_what_is_not_a_run_or_is_finished(home, tmp_path, capsys, gedi):
     assert gedi("resume", tmp_path) == 2
     assert gedi("resume", home / "run") == 0

@@ -97,7 +97,7 @@ def test_differences_come_from_the_settings():
     listed = " ".join(differences(preset("paper", n_features=2), preset(None, n_features=2)))
     assert "sampler.step 1.0 → unset" in listed
     assert "dam.radius 0.03 → from the data" in listed
-    assert "weights.clustering_augment 1000.0 →" in listed
+    assert "objective.clustering.weight 1000.0 →" in listed
     same = preset(None, n_features=2)
     assert differences(same, preset(None, n_features=2)) == []
 

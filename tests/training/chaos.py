@@ -28,7 +28,7 @@ SETTINGS = {
     "step1.iterations": 20,
     "embedding.iterations": 6,
     "step2.iterations": 20,
-    "clustering.queue": 100,
+    "objective.clustering.queue": 100,
     "sampler.buffer_size": 100,
     "guard.every": 7,
 }

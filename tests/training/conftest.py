@@ -75,7 +75,7 @@ def begun(blobs, tiny, fitted, tmp_path_factory):
         left[0] -= 1
         return left[0] < 0
 
-    config = tiny(clustering__queue=100)
+    config = tiny(objective__clustering__queue=100)
     with pytest.raises(StoppedError):
         fit_rows(blobs, n_clusters=2, config=config, seed=0, checkpoints=Checkpoints(folder), should_stop=stop)
     plan = {"data": str(folder / "rows.npy"), "label_column": None, "method": "gedi", "n_clusters": 2, "seed": 0}

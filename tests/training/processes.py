@@ -11,12 +11,14 @@ from safetensors.torch import save_file
 
 from gedi.data import load
 from gedi.objectives import barlow_twins_loss, info_nce_loss, nt_xent_loss, vicreg_loss, w_mse_loss
+from gedi.training import recipe
 from gedi.training.build import fill_from_data
 from gedi.training.config import override
 from gedi.training.engine import Batch, Engine
 from gedi.training.model import fit_rows
+from gedi.training.objective import active
 from gedi.training.presets import preset
-from gedi.training.recipe import gedi_terms
+from gedi.training.views import Views
 from gedi.training.world import Hardware, World
 
 ROWS = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
@@ -36,7 +38,7 @@ def shifted(x, rows, generator):
 
 def terms(world: World) -> dict[str, torch.Tensor]:
     """Every term of Eq. 10 and of its relatives on one global batch, with all its gradients."""
-    changes = {"sampler.data_noise": 0.0, "sampler.burn_in": 5.0, "clustering.queue": 40, "net.embedding": 6}
+    changes = {"sampler.data_noise": 0.0, "sampler.burn_in": 5.0, "objective.clustering.queue": 40, "net.embedding": 6}
     config = fill_from_data(override(preset("smoke", n_features=2), changes), ROWS)
     run = Engine(config, torch.from_numpy(ROWS), 3, seed=0, augment=shifted, world=world)
     run.state.start_labels = torch.arange(len(ROWS)) % 3
@@ -44,8 +46,12 @@ def terms(world: World) -> dict[str, torch.Tensor]:
     run.state.net.train()
     rows = world.part(torch.arange(len(ROWS)).flip(0))
     batch = Batch(run.x[rows], rows)
-    found = gedi_terms(run, batch, batch.x - 0.05, 1.3 * batch.x)
-    first, second = run.apply(run.state.net.nf_projector, run.encode(batch.x, shifted(batch.x, rows, None))).chunk(2)
+    views = Views(run, batch, batch.x, shifted(batch.x, rows, None), batch.x - 0.05, 1.3 * batch.x)
+    found = {}
+    for term in active(config.objective).values():
+        found |= term.losses(views)
+    found |= config.objective["clustering"].anchored(views)
+    first, second = views.features.chunk(2)
     found |= {name: loss(first, second) for name, loss in PAIRED.items()}
     values = {f"loss/{name}": term.detach() for name, term in found.items()}
     for name, term in found.items():
@@ -75,7 +81,27 @@ def moons(world: World) -> dict[str, torch.Tensor]:
     return {"labels": torch.from_numpy(model.predict(test.x)), "truth": torch.from_numpy(test.y)}
 
 
-JOBS = {"terms": terms, "fit": fit, "moons": moons}
+def rollback(world: World) -> dict[str, torch.Tensor]:
+    """A run in which one batch is bad on the second process alone, and the first is never calm by itself."""
+    config = override(preset("smoke", n_features=2), {"guard.every": 2, "step1.iterations": 9, "step2.iterations": 4})
+    original, calls = recipe.density_losses, [0]
+
+    def losses(run, batch):
+        calls[0] += 1
+        found = original(run, batch)
+        if world.rank == 1 and calls[0] == 6:
+            run.values["at_box"] = float("nan")
+        return found
+
+    recipe.density_losses = losses
+    model = fit_rows(ROWS, n_clusters=2, config=config, seed=0, world=world)
+    events = [event for event in model.results["guard"] if "rolled back" in event["action"]]
+    assert [event["seen"] for event in events] == ["at_box is nan"], model.results["guard"]
+    assert "to iteration 4" in events[0]["action"]
+    return {f"net.{name}": value for name, value in model.net.state_dict().items()}
+
+
+JOBS = {"rollback": rollback, "terms": terms, "fit": fit, "moons": moons}
 
 
 def main(job: str, out: str) -> None:

@@ -25,7 +25,7 @@ SMALL = {
     "step1.iterations": 8,
     "embedding.iterations": 4,
     "step2.iterations": 8,
-    "clustering.queue": 100,
+    "objective.clustering.queue": 100,
     "sampler.buffer_size": 100,
 }
 
@@ -82,6 +82,20 @@ def test_the_checkpoint_before_is_used_when_the_last_is_damaged(whole, tmp_path)
     checkpoints = Checkpoints(tmp_path)
     assert same(fit(checkpoints=checkpoints), whole)
     assert len(checkpoints.skipped) == 1 and last.name in checkpoints.skipped[0]
+
+
+def test_a_damaged_checkpoint_does_not_push_out_the_whole_one(tmp_path):
+    writer = Checkpoints(tmp_path)
+    for n in (1, 2):
+        writer.save({"x": torch.full((2,), float(n))}, {"n": n})
+    last = sorted(tmp_path.glob("checkpoint-*.safetensors"))[-1]
+    last.write_bytes(last.read_bytes()[:-3])
+    reader = Checkpoints(tmp_path)
+    assert reader.load()[1] == {"n": 1}
+    reader.save({"x": torch.zeros(2)}, {"n": 3})
+    newest = sorted(tmp_path.glob("checkpoint-*.safetensors"))[-1]
+    newest.write_bytes(newest.read_bytes()[:-3])
+    assert Checkpoints(tmp_path).load()[1] == {"n": 1}
 
 
 def test_no_whole_checkpoint_is_one_clear_error(tmp_path):

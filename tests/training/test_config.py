@@ -10,7 +10,7 @@ import yaml
 
 from gedi.errors import ConfigError
 from gedi.training import config as module
-from gedi.training.config import TrainingConfig, get, override, paths, to_dict
+from gedi.training.config import TrainingConfig, from_dict, get, override, paths, to_dict
 
 
 def test_nested_and_dotted_changes_are_the_same():
@@ -73,15 +73,15 @@ def test_a_wrong_type_is_refused_in_one_line_that_names_the_key(path, value):
         ("sampler.noise", 0.0),
         ("sampler.noise", -1.0),
         ("sampler.restart", 1.5),
-        ("clustering.tau", 0.0),
-        ("clustering.tau", float("nan")),
-        ("clustering.firmness", 0.0),
-        ("clustering.firmness", 1.1),
-        ("clustering.queue", -1),
+        ("objective.clustering.tau", 0.0),
+        ("objective.clustering.tau", float("nan")),
+        ("objective.clustering.firmness", 0.0),
+        ("objective.clustering.firmness", 1.1),
+        ("objective.clustering.queue", -1),
         ("dam.steps", -1),
         ("dam.radius", -0.1),
         ("augment.neighbours", -1),
-        ("negative_free.beta", -1.0),
+        ("objective.negative_free.beta", -1.0),
         ("net.hidden", []),
         ("net.hidden", [0]),
         ("net.embedding", 0),
@@ -104,7 +104,7 @@ def test_a_value_that_cannot_work_is_refused_by_name(path, value):
 
 def test_settings_survive_yaml():
     changed = override(TrainingConfig(), {"net.hidden": [3, 4], "dam.radius": None, "step1.betas": [0.1, 0.2]})
-    again = override(TrainingConfig(), yaml.safe_load(yaml.safe_dump(to_dict(changed))))
+    again = from_dict(yaml.safe_load(yaml.safe_dump(to_dict(changed))))
     assert again == changed
     assert again.net.hidden == (3, 4)
 

@@ -12,7 +12,7 @@ import torch
 from gedi.cli import main
 from gedi.data import load
 from gedi.training import stages
-from gedi.training.checkpoint import Checkpoints
+from gedi.training.checkpoint import Checkpoints, pack
 from gedi.training.config import GuardConfig
 from gedi.training.guard import DivergedError, Guard, GuardWarning, Symptom, divergence, is_calm, worries
 from gedi.training.model import fit_rows
@@ -41,7 +41,7 @@ def test_each_limit_is_watched_and_named_with_a_remedy(values, named):
     symptom = divergence({"clustering_augment": 0.1} | values, LIMITS)
     assert symptom is not None and named in symptom.seen and symptom.remedy
     assert symptom.is_finite == all(map(math.isfinite, values.values()))
-    assert not is_calm(values, LIMITS)
+    assert not is_calm(values, LIMITS) or "at_box" in values
 
 
 def test_ordinary_numbers_are_no_symptom():
@@ -73,14 +73,14 @@ def failing(run, monkeypatch, when):
     from gedi.training import recipe
 
     calls = [0]
-    original = recipe.generative_terms
+    original = recipe.density_losses
 
     def terms(*args):
         calls[0] += 1
         found = original(*args)
         return found | {"generative": found["generative"] * math.nan} if calls[0] in when else found
 
-    monkeypatch.setattr(recipe, "generative_terms", terms)
+    monkeypatch.setattr(recipe, "density_losses", terms)
     return calls
 
 
@@ -168,6 +168,27 @@ def test_a_run_that_rolled_back_resumes_to_the_same_weights(tiny, blobs, tmp_pat
     assert found.history == whole.history and found.results["guard"] == whole.results["guard"]
     weights = zip(found.net.state_dict().values(), whole.net.state_dict().values(), strict=True)
     assert all(torch.equal(one, other) for one, other in weights)
+
+
+def test_a_state_gone_back_to_twice_is_the_same_both_times(make_engine, tiny, monkeypatch):
+    """The optimiser of the first try must not write into the state that the second one starts from."""
+    run = make_engine(tiny(step1__iterations=8, guard__every=3))
+    failing(run, monkeypatch, {6, 9})  # at iteration 5, and once more before the next calm state
+    seen = []
+    original = run._batch
+
+    def batch(size):
+        if run.state.iteration == 3:
+            seen.append(pack(run.state)[0])
+        return original(size)
+
+    monkeypatch.setattr(run, "_batch", batch)
+    with pytest.warns(GuardWarning):
+        train(run)
+    first, *again = seen[:3]
+    assert len(again) == 2
+    for state in again:
+        assert all(torch.equal(state[name], value) for name, value in first.items() if name != "rng")
 
 
 def test_the_guards_state_survives_packing():

@@ -1,12 +1,14 @@
 """metrics.jsonl: on disk while training goes on, and after a resume as if it had never stopped."""
 
+import errno
 import itertools
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
-from gedi.errors import ConfigError
+from gedi.errors import ConfigError, RunError
 from gedi.training import stages
 from gedi.training.checkpoint import Checkpoints
 from gedi.training.metrics import MetricsLog
@@ -56,6 +58,18 @@ def test_a_resumed_run_repeats_no_line_and_loses_none(blobs, tiny, tmp_path):
                 file.write('{"stage": "step1", "iteration": 999}\n')
     assert next(calls) > 6
     assert read(tmp_path) == json.loads(json.dumps(whole.history))
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
+    log = MetricsLog(tmp_path)
+    log.restart([])
+
+    def full(*args, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(RunError, match="No space left on device"):
+        log.write({"stage": "step1", "iteration": 1})
 
 
 def test_numbers_that_are_not_finite_are_null(tmp_path):

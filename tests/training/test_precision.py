@@ -6,6 +6,7 @@ import torch
 from gedi.training import engine as engine_module
 from gedi.training.model import fit_rows
 from gedi.training.recipe import train
+from gedi.training.terms import clustering as clustering_module
 from gedi.training.world import Hardware, World
 
 
@@ -25,18 +26,18 @@ def test_networks_are_computed_in_bfloat16_and_handed_on_in_float32(make_engine,
 def test_sampling_and_sinkhorn_see_float32_outside_autocast(make_engine, tiny, mixed, monkeypatch):
     seen = {}
 
-    def watch(name):
-        original = getattr(engine_module, name)
+    def watch(module, name):
+        original = getattr(module, name)
 
         def spy(first, *args, **options):
             inputs = first if isinstance(first, torch.Tensor) else args[0]
             seen[name] = (inputs.dtype, torch.is_autocast_enabled("cpu"))
             return original(first, *args, **options)
 
-        monkeypatch.setattr(engine_module, name, spy)
+        monkeypatch.setattr(module, name, spy)
 
-    for name in ("sgld", "dam", "sinkhorn"):
-        watch(name)
+    for module, name in ((engine_module, "sgld"), (engine_module, "dam"), (clustering_module, "sinkhorn")):
+        watch(module, name)
     run = make_engine(tiny(), world=mixed)
     train(run)
     assert seen == dict.fromkeys(("sgld", "dam", "sinkhorn"), (torch.float32, False))

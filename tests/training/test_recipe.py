@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ import torch
 from gedi.training import recipe
 from gedi.training.engine import Engine
 from gedi.training.model import fit_rows
-from gedi.training.recipe import settled, term_weights, train
+from gedi.training.recipe import train, weights
+from gedi.training.terms.generative import settled
 
 
 @pytest.mark.parametrize("function", [fit_rows, train, Engine.__init__, Engine.stage])
@@ -22,33 +24,32 @@ def test_training_takes_no_labels(function):
 
 
 def test_the_anchor_fades_linearly_to_zero(make_engine, tiny):
-    run = make_engine(tiny(step2__iterations=100, start__fade=0.5, weights__anchor=2.0))
-    weights = []
+    run = make_engine(tiny(step2__iterations=100, start__fade=0.5, objective__clustering__anchor=2.0))
+    found = []
     for iteration in (0, 10, 25, 49, 50, 99):
         run.state.iteration = iteration
-        weights.append(term_weights(run, {})["anchor"])
-    assert weights == pytest.approx([2.0, 1.6, 1.0, 0.04, 0.0, 0.0])
+        found.append(weights(run, {})["anchor"])
+    assert found == pytest.approx([2.0, 1.6, 1.0, 0.04, 0.0, 0.0])
 
 
 def test_the_generative_weight_falls_as_the_samples_lag(make_engine, tiny):
-    run = make_engine(tiny(sampler__max_gap=3.0, weights__generative=1.0))
+    run = make_engine(tiny(sampler__max_gap=3.0))
     gaps = [0.0, 1.0, 3.0, 10.0, 1e6]
-    weights = [term_weights(run, {"generative": torch.tensor(gap)})["generative"] for gap in gaps]
-    assert weights[0] == 1.0 and weights == sorted(weights, reverse=True) and weights[-1] < 1e-12
-    assert weights[2] == pytest.approx(1 / math.cosh(1.0) ** 2)
-    assert term_weights(run, {"generative": torch.tensor(-3.0)})["generative"] == weights[2]
+    found = [weights(run, {"generative": torch.tensor(gap)})["generative"] for gap in gaps]
+    assert found[0] == 1.0 and found == sorted(found, reverse=True) and found[-1] < 1e-12
+    assert found[2] == pytest.approx(1 / math.cosh(1.0) ** 2)
+    assert weights(run, {"generative": torch.tensor(-3.0)})["generative"] == found[2]
 
 
 def test_the_papers_generative_weight_never_waits(make_engine, tiny):
     run = make_engine(tiny(sampler__max_gap=None))
-    assert term_weights(run, {"generative": torch.tensor(1e6)})["generative"] == 1.0
+    assert weights(run, {"generative": torch.tensor(1e6)})["generative"] == 1.0
 
 
 def test_other_weights_are_those_of_the_config(make_engine, tiny):
-    run = make_engine(tiny(weights__clustering_dam=0.25))
-    weights = term_weights(run, {})
-    assert weights["clustering_dam"] == 0.25
-    assert run.config.weights.anchor == 1.0  # the config itself is not faded
+    run = make_engine(tiny(objective__clustering__dam=0.25))
+    assert weights(run, {})["clustering_dam"] == 0.25
+    assert run.config.objective["clustering"].anchor == 1.0  # the config itself is not faded
 
 
 # ---- chains on their way ----
@@ -73,7 +74,7 @@ def test_the_start_with_the_lowest_objective_is_kept(make_engine, tiny, monkeypa
     levels = iter([2.0, 0.5, 1.0])
     kept = []
 
-    def flat_terms(run, batch, walked, samples):
+    def flat_losses(run, batch):
         anything = sum(p.sum() for p in run.state.net.parameters())
         return {"clustering_augment": anything - anything.detach() + level[0]}
 
@@ -86,7 +87,7 @@ def test_the_start_with_the_lowest_objective_is_kept(make_engine, tiny, monkeypa
         level[0] = next(levels)
         original(attempt)
 
-    monkeypatch.setattr(recipe, "gedi_terms", flat_terms)
+    monkeypatch.setattr(recipe, "all_losses", flat_losses)
     monkeypatch.setattr(run, "_begin_attempt", begin)
     train(run)
     assert [best.objective for best in kept] == pytest.approx([2.0, 0.5])
@@ -125,7 +126,7 @@ def test_the_start_sets_labels_and_cluster_sizes(make_engine, tiny):
 
 
 def test_equal_cluster_sizes_can_be_asked_for(make_engine, tiny):
-    run = make_engine(tiny(clustering__marginals="uniform"))
+    run = make_engine(tiny(objective__clustering__marginals="uniform"))
     recipe.set_start(run, seed=0)
     assert run.state.marginals is None
 
@@ -136,7 +137,8 @@ def test_the_papers_start_is_random(make_engine, tiny):
 
 
 def test_the_queue_keeps_the_newest_embeddings(make_engine, tiny):
-    run = make_engine(tiny(clustering__queue=3))
+    run = make_engine(tiny(objective__clustering__queue=3))
     for value in (1.0, 2.0):
-        run.remember(torch.full((2, 8), value))
+        views = SimpleNamespace(run=run, z=torch.full((4, 8), value), n=2)
+        run.config.objective["clustering"].remember(views)
     assert run.state.queue[:, 0].tolist() == [2.0, 2.0, 1.0]

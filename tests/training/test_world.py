@@ -1,5 +1,6 @@
 """Several processes (gloo, CPU) are one: same losses, same gradients, same clusters; and none waits for the dead."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -83,6 +84,19 @@ def test_two_processes_end_with_one_model_and_the_clusters_of_a_single_one(tmp_p
     assert len(first["chains"]) <= 400 and len(first["chains"].unique(dim=0)) > 200  # two different halves of a buffer
 
 
+def test_what_one_process_sees_rolls_all_of_them_back_and_is_told(tmp_path):
+    first, second = run_processes("rollback", 2, tmp_path / "two")
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("found", [{"WORLD_SIZE": "3"}, {"RANK": "1"}, {"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}])
+def test_more_processes_than_asked_for_are_refused(monkeypatch, found):
+    for name, value in found.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match="--devices 1 and --nodes 1 ask for 1"):
+        World()
+
+
 @pytest.mark.slow
 def test_two_processes_find_the_moons(tmp_path):
     first, _ = run_processes("moons", 2, tmp_path / "two", timeout=900)
@@ -137,12 +151,16 @@ def test_a_process_that_dies_ends_the_run_with_a_message_and_a_checkpoint(moons,
     long = ["--training.step1.iterations", "100000", "--save-every", "0.5", "--timeout", "30"]
     main = subprocess.Popen(command(moons, tmp_path / "run", *long), env=environment, stderr=subprocess.PIPE, text=True)
     checkpoints, until = Checkpoints(tmp_path / "run"), time.monotonic() + 120
-    while not checkpoints.exists() and time.monotonic() < until:
-        assert main.poll() is None, main.communicate()[1]
-        os.sched_yield()
-    (child,) = [int(pid) for pid in Path(f"/proc/{main.pid}/task/{main.pid}/children").read_text().split()]
-    os.kill(child, signal.SIGKILL)
-    _, said = main.communicate(timeout=60)
-    assert main.returncode not in (0, None)
+    try:
+        while not checkpoints.exists() and time.monotonic() < until:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                main.wait(timeout=0.1)
+            assert main.poll() is None, main.communicate()[1]
+        (child,) = [int(pid) for pid in Path(f"/proc/{main.pid}/task/{main.pid}/children").read_text().split()]
+        os.kill(child, signal.SIGKILL)
+        _, said = main.communicate(timeout=60)
+    finally:
+        main.kill()
+    assert main.returncode == 4
     assert "lost the others" in said and f"gedi resume {tmp_path / 'run'}" in said
     assert checkpoints.load()[1]["processes"] == 2

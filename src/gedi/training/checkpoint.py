@@ -39,7 +39,8 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.skipped: list[str] = []  # what was passed over as damaged by the last `load`
+        self.skipped: list[str] = []  # what was passed over as damaged by the last `load`, in words
+        self.damaged: set[str] = set()  # and the files' names
 
     def exists(self) -> bool:
         """Whether there is anything to resume from."""
@@ -47,7 +48,8 @@ class Checkpoints:
 
     def save(self, tensors: Tensors, counters: dict[str, Any]) -> None:
         """Write one more checkpoint; the last good one stays until this one is safe on disk."""
-        entries = self._entries() if self.exists() else []
+        # A damaged one is no fallback: it must not push out the whole one that the run went on from.
+        entries = [entry for entry in self._entries() if entry["file"] not in self.damaged] if self.exists() else []
         number = 1 + (entries[0]["number"] if entries else 0)
         data = save(tensors, metadata={"counters": json.dumps(finite(counters))})
         name = f"checkpoint-{number:06d}.safetensors"
@@ -73,6 +75,7 @@ class Checkpoints:
                 return self._read(entry, expected)
             except RunError as error:
                 self.skipped.append(str(error))
+                self.damaged.add(entry["file"])
         raise self._none_whole(self.skipped)
 
     def layout(self) -> Layout:
@@ -201,12 +204,15 @@ def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> No
     moments: dict[int, Tensors] = {}
     for key, value in group("optimiser").items():
         place, name = key.split("/")
-        moments.setdefault(int(place), {})[name] = value
+        # Copies, here and below: the optimiser would go on writing into the packed state, to which a run may return.
+        moments.setdefault(int(place), {})[name] = value.clone()
     settings = state.optimiser.state_dict()
     state.optimiser.load_state_dict({"state": moments, "param_groups": settings["param_groups"]})
-    state.buffer.load_state_dict({"chains": tensors["buffer"]})
-    state.queue = tensors["queue"]
+    device = state.buffer.chains.device
+    state.buffer.load_state_dict({"chains": tensors["buffer"].to(device)})
+    state.queue = tensors["queue"].to(device, copy=True)
     state.generator.set_state(tensors["rng"])
-    state.marginals, state.start_labels = tensors.get("marginals"), tensors.get("start_labels")
+    for name in ("marginals", "start_labels"):
+        setattr(state, name, tensors[name].to(device, copy=True) if name in tensors else None)
     state.stage, state.iteration, state.attempt = counters["stage"], counters["iteration"], counters["attempt"]
     state.objective, state.gradient_evaluations = counters["objective"], counters["gradient_evaluations"]

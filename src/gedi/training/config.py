@@ -11,6 +11,8 @@ from typing import Any, Literal
 from jsonargparse import ArgumentError, ArgumentParser
 
 from gedi.errors import ConfigError
+from gedi.training.objective import Objective, read_term
+from gedi.training.terms import Energy, Gaussian, Sinkhorn
 
 
 @dataclass
@@ -72,39 +74,6 @@ class AugmentConfig:
 
 
 @dataclass
-class ClusteringConfig:
-    """L_DI (Eqs. 3-5) and its assignments."""
-
-    tau: float = 0.1  # temperature of p(y|x)
-    epsilon: float = 0.05  # entropy of the Sinkhorn assignment
-    iterations: int = 3  # Sinkhorn iterations
-    firmness: float = 0.8  # how strictly a batch must meet the marginals: 1 exactly (SwAV), towards 0 not at all
-    queue: int = 0  # past embeddings that join the assignment, as SwAV's queue (0: none)
-    marginals: Literal["uniform", "start"] = "start"  # cluster sizes asked of Sinkhorn: equal, or those of the start
-
-
-@dataclass
-class NegativeFreeConfig:
-    """L_NF (Eq. 7)."""
-
-    beta: float = 1e-3  # added to the diagonal of Sigma
-    invariance: float = 1.0  # weight of dist(x, x') within L_NF (the paper: 1)
-    per_sample: bool = False  # Sigma as a mean over samples and the term per dimension, rather than Eq. 6's sum
-
-
-@dataclass
-class WeightsConfig:
-    """Weights of the terms of Eq. 10, each a mean over samples."""
-
-    generative: float = 1.0  # CE(p, p_Psi)
-    energy_size: float = 1e-3  # mean square of log p at data and samples: pins its free constant (the paper: 0)
-    negative_free: float = 1.0  # L_NF, divided by the batch size as in the paper
-    clustering_augment: float = 1.0  # L_DI(Theta; T)
-    clustering_dam: float = 1.0  # L_DI(Theta; p_Psi)
-    anchor: float = 1.0  # fidelity to the start's labels; fades to zero at `start.fade`
-
-
-@dataclass
 class StartConfig:
     """Where the clusters start in step 2: what k-means++ is to k-means. No labels are involved."""
 
@@ -146,6 +115,11 @@ class GuardConfig:
     max_at_box: float = 0.5  # largest share of the samples' coordinates at or beyond the box
 
 
+def gedi_objective() -> Objective:
+    """The terms of GEDI (Eq. 10)."""
+    return {"generative": Energy(), "negative_free": Gaussian(), "clustering": Sinkhorn()}
+
+
 @dataclass
 class TrainingConfig:
     """All of a run's settings."""
@@ -154,9 +128,7 @@ class TrainingConfig:
     sampler: SamplerConfig = field(default_factory=SamplerConfig)  # samples of p_Psi
     dam: DamConfig = field(default_factory=DamConfig)  # walks along the model's manifold
     augment: AugmentConfig = field(default_factory=AugmentConfig)  # views of a row
-    clustering: ClusteringConfig = field(default_factory=ClusteringConfig)  # L_DI
-    negative_free: NegativeFreeConfig = field(default_factory=NegativeFreeConfig)  # L_NF
-    weights: WeightsConfig = field(default_factory=WeightsConfig)  # of the terms of Eq. 10
+    objective: dict[str, Any] = field(default_factory=lambda: gedi_objective())  # the terms of Eq. 10, by family
     start: StartConfig = field(default_factory=StartConfig)  # first labels of step 2
     step1: StageConfig = field(default_factory=StageConfig)  # the density alone
     embedding: StageConfig = field(
@@ -174,13 +146,12 @@ class TrainingConfig:
 def check(config: TrainingConfig) -> TrainingConfig:
     """Refuse values that cannot work, naming the setting; returns the config unchanged."""
     stages = ("step1", "embedding", "step2")
-    positive = ["sampler.steps", "sampler.buffer_size", "clustering.tau", "clustering.epsilon", "n_init"]
-    positive += ["net.representation", "net.embedding", "net.projector_hidden", "clustering.iterations"]
-    positive += ["sampler.noise", "sampler.final_noise", "net.frequency", "negative_free.beta"]
+    positive = ["sampler.steps", "sampler.buffer_size", "n_init", "sampler.noise", "sampler.final_noise"]
+    positive += ["net.representation", "net.embedding", "net.projector_hidden", "net.frequency"]
     positive += ["start.nodes", "start.walks", "start.repeats", "guard.every", "guard.backoff"]
     positive += ["guard.max_gap", "guard.max_energy", "guard.max_gradient", "guard.max_at_box"]
     positive += [f"{stage}.{name}" for stage in stages for name in ("batch_size", "learning_rate")]
-    not_negative = ["dam.steps", "dam.radius", "clustering.queue", "sampler.data_noise", "sampler.box_margin"]
+    not_negative = ["dam.steps", "dam.radius", "sampler.data_noise", "sampler.box_margin"]
     not_negative += ["augment.noise", "augment.neighbours", "start.fewest", "guard.tries"]
     not_negative += [f"{stage}.{name}" for stage in stages for name in ("iterations", "warmup")]
     shares = ["sampler.restart", "sampler.from_data", "start.fade", *(f"{stage}.average" for stage in stages)]
@@ -191,6 +162,9 @@ def check(config: TrainingConfig) -> TrainingConfig:
     for path in not_negative:
         if (value := get(config, path)) is not None and not value >= 0:
             raise ConfigError(f"training.{path} must not be negative, got {value}.")
+    for path, most in {"start.nodes": 10_000, "start.walks": 1_000, "start.repeats": 10_000}.items():
+        if get(config, path) > most:
+            raise ConfigError(f"training.{path} must not be above {most:,}, got {get(config, path):,}.")
     for path in shares:
         if not 0 <= get(config, path) <= 1:
             raise ConfigError(f"training.{path} must lie between 0 and 1, got {get(config, path)}.")
@@ -199,24 +173,29 @@ def check(config: TrainingConfig) -> TrainingConfig:
             raise ConfigError(f"training.{path} must lie in [0, 1), got {get(config, path)}.")
     if not config.net.hidden or min(config.net.hidden) < 1:
         raise ConfigError(f"training.net.hidden must name at least one layer of neurons, got {config.net.hidden}.")
-    if not 0 < config.clustering.firmness <= 1:
-        raise ConfigError(f"training.clustering.firmness must lie in (0, 1], got {config.clustering.firmness}.")
+    if config.step2.iterations and not any(term.has_clusters for term in config.objective.values()):
+        raise ConfigError(
+            "training.step2 trains clusters, but training.objective has no term for them: add clustering."
+        )
+    if config.step1.iterations and "generative" not in config.objective:
+        raise ConfigError("training.step1 trains a density, but training.objective has no generative term.")
     return config
 
 
 def get(config: Any, path: str) -> Any:
-    """The value at a dotted path."""
+    """The value at a dotted path; None for a setting of a term that is not there."""
     for name in path.split("."):
-        config = getattr(config, name)
+        config = config.get(name) if isinstance(config, dict) else getattr(config, name, None)
     return config
 
 
 def paths(config: Any, prefix: str = "") -> list[str]:
     """All dotted paths of a config, for messages that name the nearest real key."""
     found: list[str] = []
-    for item in fields(config):
-        value = getattr(config, item.name)
-        found += paths(value, f"{prefix}{item.name}.") if is_dataclass(value) else [prefix + item.name]
+    items = config if isinstance(config, dict) else {item.name: getattr(config, item.name) for item in fields(config)}
+    for name, value in items.items():
+        nested = is_dataclass(value) or isinstance(value, dict)
+        found += paths(value, f"{prefix}{name}.") if nested else [prefix + name]
     return found
 
 
@@ -225,19 +204,32 @@ def to_dict(config: TrainingConfig) -> dict[str, Any]:
     return json.loads(json.dumps(asdict(config)))
 
 
+def from_dict(values: Mapping[str, Any]) -> TrainingConfig:
+    """The inverse of `to_dict`: the terms are those given, and no others."""
+    return override(TrainingConfig(objective={}), values)
+
+
 def override(config: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConfig:
     """A copy of ``config`` with other values, given nested or by dotted path; names and types are checked.
+
+    A term of the objective that is given a kind is a new one, with that kind's own defaults; one that is given as
+    None is left out.
 
     >>> override(TrainingConfig(), {"sampler.steps": 5, "dam": {"steps": 2}}).sampler.steps
     5
     """
-    known = paths(config)
     values = to_dict(config)
+    objective = values.pop("objective")
+    known = [path for path in paths(config) if not path.startswith("objective.")]
+    given: dict[str, Any] = {}
     for path, value in _flatten(changes):
+        *groups, name = path.split(".")
+        if groups[:1] == ["objective"] or path == "objective":
+            _give(given, path.split(".")[1:], value)
+            continue
         if path not in known:
             near = difflib.get_close_matches(path, known, n=1, cutoff=0.0)[0]
             raise ConfigError(f"There is no setting training.{path}; the nearest is training.{near}.")
-        *groups, name = path.split(".")
         place = values
         for group in groups:
             place = place[group]
@@ -245,10 +237,32 @@ def override(config: TrainingConfig, changes: Mapping[str, Any]) -> TrainingConf
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument("--training", type=TrainingConfig)
     try:
-        parsed = parser.instantiate(parser.parse_object({"training": values}))
-        return check(parsed["training"])
+        parsed = parser.instantiate(parser.parse_object({"training": values | {"objective": {}}}))["training"]
     except ArgumentError as error:
         raise ConfigError(_first_sentence(str(error))) from error
+    for family, settings in given.items():
+        if settings is None:
+            objective.pop(family, None)
+        elif "kind" in settings and settings["kind"] != objective.get(family, {}).get("kind"):
+            objective[family] = settings
+        else:
+            objective[family] = objective.get(family, {}) | settings
+    parsed.objective = {family: read_term(family, settings) for family, settings in objective.items()}
+    return check(parsed)
+
+
+def _give(given: dict[str, Any], path: list[str], value: Any) -> None:
+    """Put a change of the objective under its family."""
+    if len(path) == 1 and value is None:
+        given[path[0]] = None
+    elif len(path) == 2:
+        family = given.setdefault(path[0], {})
+        if family is None:
+            raise ConfigError(f"training.objective.{path[0]} is both left out and changed.")
+        family[path[1]] = value
+    else:
+        where = ".".join(["training.objective", *path])
+        raise ConfigError(f"{where} is not a setting of a term, which are training.objective.FAMILY.NAME.")
 
 
 def _flatten(changes: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

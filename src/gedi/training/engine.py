@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import torch
 
-from gedi.objectives import sinkhorn
 from gedi.sampling import DamInfo, dam, sgld
 from gedi.training.guard import divergence
 from gedi.training.stages import Batch, Stages
@@ -48,12 +47,15 @@ class Engine(Stages):
         """Share of the coordinates at the box. Where it is large, only those the energy drives there, not the noise."""
         box = self.state.buffer.box
         at_box = box.reached(samples)
-        if at_box.float().mean() > self.config.guard.max_at_box:
+        if self.world.mean(float(at_box.float().mean())) > self.config.guard.max_at_box:
             at_box = box.outward(samples, self.state.net.score(samples))
-        return float(at_box.float().mean())
+        return self.world.mean(float(at_box.float().mean()))
 
-    def walk(self, x: torch.Tensor) -> tuple[torch.Tensor, DamInfo]:
-        """x'' by DAM (Alg. 1), along the averaged energy: its tangents are steadier than the present one's."""
+    def walk(self, x: torch.Tensor, *, alone: bool = False) -> tuple[torch.Tensor, DamInfo]:
+        """x'' by DAM (Alg. 1), along the averaged energy: its tangents are steadier than the present one's.
+
+        ``alone``: this process walks, and the others do not.
+        """
         c = self.config.dam
         assert c.radius is not None
         with self.journal.timed("dam"):
@@ -66,7 +68,7 @@ class Engine(Stages):
                 max_drop=math.inf if c.max_drop is None else c.max_drop,
                 gradient=self.state.average.score,
             )
-            self.state.gradient_evaluations += c.steps * len(x) * self.world.size
+            self.state.gradient_evaluations += c.steps * len(x) * (1 if alone else self.world.size)
             self.values["walk_distance"] = float(info.distance.mean())
             self.values["walk_log_density_change"] = float(info.log_density_change.mean())
         return walked, info
@@ -96,27 +98,13 @@ class Engine(Stages):
             return h
         return torch.cat([self.world.gather(part) for part in h.split(len(views[0]))])
 
-    def assign(self, scores: torch.Tensor) -> torch.Tensor:
-        """Sinkhorn assignments q(y|x) of a batch, with the queue's past embeddings beside it."""
-        state, c = self.state, self.config.clustering
-        pool = scores
-        if len(state.queue):
-            with torch.no_grad():
-                pool = torch.cat([scores, state.net.prototypes(state.queue)])
-        q = sinkhorn(pool, epsilon=c.epsilon, iterations=c.iterations, marginals=state.marginals, firmness=c.firmness)
-        return q[: len(scores)]
-
-    def remember(self, embeddings: torch.Tensor) -> None:
-        """Put embeddings at the head of the queue."""
-        if self.config.clustering.queue:
-            self.state.queue = torch.cat([embeddings.detach(), self.state.queue])[: self.config.clustering.queue]
-
     def descend(self, terms: dict[str, torch.Tensor], weights: dict[str, float]) -> None:
         """One optimiser step on the weighted sum of the terms; none if the guard sees them diverge."""
         net, optimiser = self.state.net, self.state.optimiser
         loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
         optimiser.zero_grad()
-        self.world.fabric.backward(loss)
+        with self.world.together():  # gathered representations send their gradients back
+            self.world.fabric.backward(loss)
         self.world.average_gradients(net.parameters())
         gradients = [p.grad for p in net.parameters() if p.grad is not None]
         self.values.update({name: float(term.detach()) for name, term in terms.items()})

@@ -6,6 +6,7 @@ Sizes are worked out on torch's meta device, which knows shapes and reserves not
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -20,7 +21,7 @@ from gedi.errors import ConfigError
 from gedi.nets import GediNet
 from gedi.sampling import Box
 from gedi.training.build import assemble
-from gedi.training.config import TrainingConfig, get, override, paths
+from gedi.training.config import TrainingConfig, from_dict, get, paths
 from gedi.training.state import TrainState
 from gedi.training.tensorfile import Layout, Spec, check_layout
 from gedi.training.untrusted import LONGEST_INTEGER, shown
@@ -49,7 +50,7 @@ def training_settings(values: Any) -> TrainingConfig:
     if not isinstance(values, dict):
         raise ValueError("'training' is not a mapping of settings")
     _check_plain(values)
-    config = override(TrainingConfig(), values)
+    config = from_dict(values)
     for path in paths(config):
         if (value := get(config, path)) != value:
             raise ConfigError(f"training.{path} is not a number.")
@@ -101,8 +102,10 @@ def hardware_of(values: Any) -> Hardware:
     words = {"device": ("auto", "cpu", "cuda", "mps"), "precision": ("32", "bf16-mixed")}
     if any(getattr(hardware, name) not in known for name, known in words.items()):
         raise ValueError("'hardware' names a device or precision that is not known")
-    for name in ("devices", "nodes"):
-        whole_number(values, name, least=1, most=2**16) if name in values else None
+    most = {"devices": max(os.cpu_count() or 1, torch.cuda.device_count()), "nodes": 2**16}
+    for name in most:
+        # Each is a process: nobody's file may ask for more of them here than this machine has cores or devices.
+        whole_number({name: getattr(hardware, name)}, name, least=1, most=most[name])
     if not _is_number(hardware.timeout) or not 0 < hardware.timeout < 1e7:
         raise ValueError("'hardware' has a timeout that is not a time")
     return hardware
@@ -139,11 +142,16 @@ def check_sizes(config: TrainingConfig, n_features: int, n_clusters: int) -> Non
     asked = {
         "network (training.net)": net,
         "replay buffer (training.sampler.buffer_size)": config.sampler.buffer_size * n_features,
-        "queue (training.clustering.queue)": config.clustering.queue * config.net.embedding,
+        "queue (training.objective.clustering.queue)": longest_queue(config) * config.net.embedding,
     }
     for name, numbers in asked.items():
         if numbers > NUMBERS:
             raise ConfigError(f"The {name} would hold {numbers:,} numbers, the most is {NUMBERS:,}: make it smaller.")
+
+
+def longest_queue(config: TrainingConfig) -> int:
+    """Past embeddings that any term of the objective keeps."""
+    return max((getattr(term, "queue", 0) for term in config.objective.values()), default=0)
 
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------
@@ -172,6 +180,8 @@ class ExpectedCheckpoint:
             raise ValueError("its history is not a list of mappings")
         if not isinstance(seconds, dict) or not all(_is_number(value) for value in seconds.values()):
             raise ValueError("its seconds are not numbers")
+        if not _is_number(counters["elapsed"]) or not 0 <= counters["elapsed"] < 1e12:
+            raise ValueError("its elapsed time is not a time")
         if not _is_number(counters["walk_crossing"], or_none=True):
             raise ValueError("its walk_crossing is not a number")
         events = guard["events"]

@@ -41,6 +41,8 @@ class Symptom(NamedTuple):
 
 COOLER = "lower the stage's learning_rate, or keep the sampler at temperature 1 (sampler.step unset)"
 
+WALLS = "if it is so from the first iteration, raise sampler.box_margin or lower sampler.data_noise"
+
 
 def divergence(values: Mapping[str, float], limits: GuardConfig) -> Symptom | None:
     """The first sign that a batch's numbers have left their limits; None if there is none."""
@@ -56,7 +58,9 @@ def divergence(values: Mapping[str, float], limits: GuardConfig) -> Symptom | No
 def is_calm(values: Mapping[str, float], limits: GuardConfig) -> bool:
     """Whether all numbers are far from their limits."""
     finite = all(math.isfinite(value) for value in values.values())
-    return finite and all(value <= CALM * limit for _, value, limit, _ in _measures(values, limits).values())
+    measures = _measures(values, limits)
+    del measures["max_at_box"]  # where rows are few or columns many, noise alone takes a share of the samples there
+    return finite and all(value <= CALM * limit for _, value, limit, _ in measures.values())
 
 
 def _measures(values: Mapping[str, float], limits: GuardConfig) -> dict[str, tuple[str, float, float, str]]:
@@ -64,8 +68,8 @@ def _measures(values: Mapping[str, float], limits: GuardConfig) -> dict[str, tup
     gap, energy = abs(values.get("generative", 0.0)), math.sqrt(values.get("energy_size", 0.0))
     smaller = "lower the stage's learning_rate or the largest of the weights"
     return {
-        "max_gap": ("the energy gap between data and samples", gap, limits.max_gap, COOLER),
-        "max_energy": ("|log p|", energy, limits.max_energy, f"{COOLER}, or raise weights.energy_size"),
+        "max_gap": ("the energy gap between data and samples", gap, limits.max_gap, f"{COOLER}; {WALLS}"),
+        "max_energy": ("|log p|", energy, limits.max_energy, f"{COOLER}, or raise objective.generative.size"),
         "max_gradient": ("the gradient's norm", values.get("gradient_norm", 0.0), limits.max_gradient, smaller),
         "max_at_box": (
             "the share of the samples' coordinates at the box",
@@ -82,9 +86,9 @@ def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | N
     stuck = [name for name in ("clustering_augment", "clustering_dam") if name in values]
     if n_clusters > 1 and stuck and min(values[name] for name in stuck) > 0.95 * math.log(n_clusters):
         seen = f"L_DI is {values[stuck[0]]:.3g}, still near ln {n_clusters} = {math.log(n_clusters):.3g}: no clusters"
-        found.append(Symptom(seen, "raise step2.iterations or step2.learning_rate, or lower clustering.tau"))
+        found.append(Symptom(seen, "raise step2.iterations or step2.learning_rate, or lower objective.clustering.tau"))
     drop = values.get("walk_log_density_change", 0.0)
-    if drop < -(5.0 if max_drop is None else max_drop):
+    if drop < -(5.0 if max_drop is None else max_drop / 2):
         found.append(
             Symptom(
                 f"DAM's walks end where log p is {-drop:.3g} lower: they leave the density",
@@ -95,7 +99,7 @@ def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | N
         found.append(
             Symptom(
                 f"{empty} of {n_clusters} clusters have no rows",
-                "ask for fewer clusters, or raise clustering.firmness or n_init",
+                "ask for fewer clusters, or raise objective.clustering.firmness or n_init",
             )
         )
     return found

@@ -40,9 +40,14 @@ class Journal:
         self.seconds: dict[str, float] = {name: 0.0 for name in ("data", "sgld", "dam", "loss", "optimiser")}
         self._began = time.monotonic()
 
-    def go_on_from(self, history: list[dict[str, Any]], seconds: dict[str, float]) -> None:
+    def go_on_from(self, history: list[dict[str, Any]], seconds: dict[str, float], elapsed: float) -> None:
         """Take up the journal of a checkpoint."""
         self.history, self.seconds = history, seconds
+        self._began -= elapsed
+
+    def elapsed(self) -> float:
+        """Seconds of training, those before a stop included."""
+        return time.monotonic() - self._began
 
     def open(self) -> None:
         """The log starts with what is known so far."""
@@ -60,8 +65,7 @@ class Journal:
 
     def progress(self, stage: str, attempt: int, iteration: int, total: int) -> None:
         if self.on_progress is not None:
-            seconds = time.monotonic() - self._began
-            self.on_progress(Progress(stage, attempt, iteration, total, dict(self.values), seconds))
+            self.on_progress(Progress(stage, attempt, iteration, total, dict(self.values), self.elapsed()))
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Self
 
-from gedi.errors import ConfigError
+from gedi.errors import ConfigError, RunError
 from gedi.training.runs import METRICS, replace_text
 from gedi.training.untrusted import finite
 
@@ -31,8 +31,11 @@ class MetricsLog:
 
     def write(self, line: dict[str, Any]) -> None:
         """One more line, flushed."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(as_json(line))
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(as_json(line))
+        except OSError as error:
+            raise RunError(f"{self.path} could not be written: {error.strerror}.") from error
         if self._board is not None:
             for name, value in line.items():
                 if isinstance(value, float):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,13 +19,15 @@ from gedi.objectives import cluster_log_probs
 from gedi.sampling import Box, sgld
 from gedi.training.build import fill_from_data
 from gedi.training.checkpoint import Checkpoints
-from gedi.training.config import TrainingConfig, check
+from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.engine import Engine
 from gedi.training.journal import Log, Progress
-from gedi.training.recipe import settled, train
+from gedi.training.recipe import train
+from gedi.training.terms.generative import settled
 from gedi.training.world import World
 
 CHUNK = 4096  # rows a forward pass at prediction time
+DEFAULT_TAU = 0.1  # temperature of p(y|x) where no cluster term says another
 
 
 @dataclass
@@ -61,7 +62,7 @@ class TrainedModel:
         """p(y|x) (Eq. 3), [n, n_clusters]."""
         if not self.has_clusters:
             return np.eye(self.n_clusters)[np.zeros(len(x), dtype=int)]
-        tau = self.config.clustering.tau
+        tau = getattr(self.config.objective.get("clustering"), "tau", DEFAULT_TAU)
         return self._chunks(x, lambda rows: cluster_log_probs(self._exact.scores(rows), tau).exp())
 
     def predict(self, x: np.ndarray) -> np.ndarray:
@@ -129,7 +130,6 @@ def fit_rows(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> TrainedModel:
     """Train on checked rows [n, d] in the user's units; goes on from ``checkpoints`` if they hold any."""
-    began = time.monotonic()
     check(config)
     scaler = Scaler().fit(x, mode=config.scaling)
     scaled = scaler.transform(x)
@@ -156,7 +156,10 @@ def fit_rows(
         "best_iteration": state.kept.iteration,
         "walk_crossing": engine.walk_crossing,
         "gradient_evaluations": state.gradient_evaluations,
-        "seconds": time.monotonic() - began,
+        "seconds": engine.journal.elapsed(),
+        "seed": seed,
+        "n_clusters": n_clusters,
+        "config": to_dict(config),
         "cost": engine.journal.seconds,
         "guard": engine.guard.events,
     }

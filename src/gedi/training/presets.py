@@ -10,17 +10,15 @@ from typing import Any
 from gedi.errors import ConfigError
 from gedi.training.config import (
     AugmentConfig,
-    ClusteringConfig,
     DamConfig,
-    NegativeFreeConfig,
     NetConfig,
     SamplerConfig,
     StageConfig,
     StartConfig,
     TrainingConfig,
-    WeightsConfig,
     override,
 )
+from gedi.training.terms import Energy, Gaussian, Sinkhorn
 
 
 def toy() -> TrainingConfig:
@@ -41,9 +39,11 @@ def rows() -> TrainingConfig:
         sampler=SamplerConfig(noise=0.1, final_noise=0.1, data_noise=0.3, buffer_size=1000, restart=0.0),
         dam=DamConfig(radius=0.1),
         augment=AugmentConfig(noise=0.1, neighbours=12, towards=1.0),
-        clustering=ClusteringConfig(queue=1280, iterations=5),
-        negative_free=NegativeFreeConfig(beta=0.1, invariance=10.0, per_sample=True),
-        weights=WeightsConfig(generative=0.01, energy_size=1e-5, clustering_dam=0.5),
+        objective={
+            "generative": Energy(weight=0.01, size=1e-5),
+            "negative_free": Gaussian(beta=0.1, invariance=10.0, per_sample=True),
+            "clustering": Sinkhorn(dam=0.5, queue=1280, iterations=5),
+        },
         start=StartConfig(kind="kmeans"),
         step1=StageConfig(iterations=300, batch_size=256, learning_rate=1e-3, warmup=20),
         embedding=StageConfig(iterations=1000, batch_size=256, learning_rate=1e-3, warmup=20),
@@ -93,8 +93,11 @@ def paper() -> TrainingConfig:
         ),
         dam=DamConfig(radius=0.03, max_drop=None),
         augment=AugmentConfig(noise=0.03),
-        clustering=ClusteringConfig(firmness=1.0, marginals="uniform"),
-        weights=WeightsConfig(energy_size=0.0, clustering_augment=1000.0, clustering_dam=500.0, anchor=0.0),
+        objective={
+            "generative": Energy(size=0.0),
+            "negative_free": Gaussian(),
+            "clustering": Sinkhorn(weight=1000.0, dam=500.0, anchor=0.0, firmness=1.0, marginals="uniform"),
+        },
         start=StartConfig(kind="none"),
         scaling="none",
         keep_best=False,
@@ -125,6 +128,7 @@ def preset(name: str | None, *, n_features: int, image_shape: tuple[int, ...] | 
 def jem(config: TrainingConfig) -> None:
     """JEM: the generative term alone. It has no cluster head, so every row is of one cluster."""
     config.embedding.iterations = config.step2.iterations = 0
+    config.objective = {"generative": config.objective["generative"]}
 
 
 def swav(config: TrainingConfig) -> None:
@@ -132,8 +136,8 @@ def swav(config: TrainingConfig) -> None:
     config.step2.iterations += config.step1.iterations + config.embedding.iterations
     config.step1.iterations = config.embedding.iterations = 0
     config.start.kind = "none"
-    config.clustering.firmness, config.clustering.marginals = 1.0, "uniform"
-    config.weights = replace(config.weights, generative=0.0, negative_free=0.0, clustering_dam=0.0, anchor=0.0)
+    clustering = replace(config.objective["clustering"], dam=0.0, anchor=0.0, firmness=1.0, marginals="uniform")
+    config.objective = {"clustering": clustering}
 
 
 METHODS: dict[str, Callable[[TrainingConfig], None]] = {"gedi": lambda config: None, "jem": jem, "swav": swav}
@@ -141,7 +145,7 @@ METHODS: dict[str, Callable[[TrainingConfig], None]] = {"gedi": lambda config: N
 
 def no_nf(config: TrainingConfig) -> None:
     """Without L_NF."""
-    config.weights.negative_free = 0.0
+    del config.objective["negative_free"]
     config.embedding.iterations = 0
 
 
@@ -159,7 +163,8 @@ def no_nf_two_encoders(config: TrainingConfig) -> None:
 
 def random_start(config: TrainingConfig) -> None:
     """All terms, but clusters that start at random, as in the paper: what step 2 does without the cut of the walks."""
-    config.start.kind, config.clustering.marginals, config.weights.anchor = "none", "uniform", 0.0
+    config.start.kind = "none"
+    config.objective["clustering"] = replace(config.objective["clustering"], marginals="uniform", anchor=0.0)
 
 
 # The four variants of the paper's ablation (Sec. 5.1), by the names of its figure, and one of ours.

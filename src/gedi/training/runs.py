@@ -38,7 +38,7 @@ from gedi.training.tensorfile import check_layout, open_tensors
 from gedi.training.untrusted import FAILURES, finite, read_json, read_json_lines, read_yaml, shown, unreadable
 
 CONFIG, MODEL, METRICS, RESULTS = "config.yaml", "model.safetensors", "metrics.jsonl", "results.json"
-PLAN = "plan.yaml"
+PLAN, LOCK = "plan.yaml", ".lock"
 
 
 def provenance() -> dict[str, Any]:
@@ -57,7 +57,7 @@ def provenance() -> dict[str, Any]:
 @functools.cache
 def revision() -> str | None:
     """The git revision of this code, '-dirty' if files were changed since; None if it is not a checkout."""
-    git = ["git", "-C", str(Path(__file__).parent)]
+    git = ["git", "-C", str(Path(__file__).parents[1])]
     try:
         tracked = subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, timeout=10)
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10)
@@ -79,7 +79,8 @@ def claim(folder: str | Path) -> Path:
     """Make a new RUN folder; one that already holds something is never written over."""
     folder = Path(folder)
     # A plan half written is what is left of a run that was killed as it began: nothing of it is worth keeping.
-    if folder.exists() and (not folder.is_dir() or any(path.name != f".{PLAN}" for path in folder.iterdir())):
+    left_over = {f".{PLAN}", LOCK}
+    if folder.exists() and (not folder.is_dir() or any(path.name not in left_over for path in folder.iterdir())):
         raise RunError(f"{folder} exists already and is not overwritten: choose another --out or remove it.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,6 +109,28 @@ def claimed(folder: str | Path) -> Iterator[Path]:
             for path in made:
                 path.rmdir()
         raise
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Nobody else may train in this folder meanwhile; the lock ends with the process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        yield
+        return
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise RunError(f"Another process is training in {folder}: wait for it, or stop it.") from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / LOCK).unlink()
+        os.close(handle)
 
 
 def write_plan(folder: Path, plan: dict[str, Any]) -> None:
@@ -240,4 +263,7 @@ def _read_history(folder: Path) -> list[dict[str, Any]]:
 
 def replace_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    write_whole(path, text.encode())
+    try:
+        write_whole(path, text.encode())
+    except OSError as error:
+        raise RunError(f"{path} could not be written: {error.strerror}.") from error

@@ -14,7 +14,7 @@ from gedi.sampling import Box, ReplayBuffer
 from gedi.training.build import build_net
 from gedi.training.checkpoint import Checkpoints, Tensors, pack, unpack
 from gedi.training.config import StageConfig, TrainingConfig
-from gedi.training.expected import ExpectedCheckpoint
+from gedi.training.expected import ExpectedCheckpoint, longest_queue
 from gedi.training.guard import Guard, Packed, Symptom, is_calm, worries
 from gedi.training.journal import Journal, Log, Progress
 from gedi.training.schedule import adam, rate
@@ -83,9 +83,13 @@ class Stages:
         self._symptom: Symptom | None = None
         self._saved = time.monotonic()
         if checkpoints is not None and world.from_main(checkpoints.exists):
-            expected = ExpectedCheckpoint(self.state, STAGES, len(x), config.clustering.queue, world.size)
+            expected = ExpectedCheckpoint(self.state, STAGES, len(x), longest_queue(config), world.size)
             self._restore(*world.from_main(lambda: checkpoints.load(expected)))
+            for line in checkpoints.skipped:
+                self.journal.tell(f"a damaged checkpoint was passed over: {line}")
         self.journal.open()
+        if world.size > 1:  # another process may be lost at any time: there is always something to go on from
+            self._save_if_due(stage_ended=True)
 
     @property
     def values(self) -> dict[str, float]:
@@ -119,8 +123,8 @@ class Stages:
             state.update_average(min(config.average, state.iteration / (state.iteration + 10)))
             if state.iteration % WINDOW == 0 or state.iteration == config.iterations:
                 self._look(name, config)
-            if state.iteration % self.config.guard.every == 0 and is_calm(self.values, self.config.guard):
-                self.guard.good = pack(state)
+            if state.iteration % self.config.guard.every == 0:
+                self._remember_if_calm()
             self._save_if_due()
         state.load_weights(state.weights())
         if name == "step1":
@@ -184,7 +188,8 @@ class Stages:
         if not wrong:
             return False
         state, guard = self.state, self.guard
-        symptom, self._symptom = self._symptom or Symptom("another process diverged", "see its log"), None
+        symptom, self._symptom = self.world.first(self._symptom), None
+        assert symptom is not None
         try:
             calm = guard.back_off(self._where(), symptom)
         finally:
@@ -198,6 +203,12 @@ class Stages:
             state.noise.manual_seed(mixed(self.seed, guard.total, 1 + self.world.rank))
         self.values.clear()
         return True
+
+    def _remember_if_calm(self) -> None:
+        """Keep this state to go back to, if it is far from all limits on every process."""
+        (restless,) = self.world.any([not is_calm(self.values, self.config.guard)])
+        if not restless:
+            self.guard.good = pack(self.state)
 
     def _warn(self, symptom: Symptom) -> None:
         """Say once a stage what looks wrong."""
@@ -223,6 +234,7 @@ class Stages:
             if self.world.is_main:
                 self.checkpoints.save(tensors, counters)
             self._saved = time.monotonic()
+            self.world.any([False])  # nobody goes on, or away, before it is on disk
         if stop:
             raise StoppedError(f"Stopped in {self.state.stage} at iteration {self.state.iteration}.")
 
@@ -233,6 +245,7 @@ class Stages:
             tensors["noise"] = self.state.noise.get_state()
         good, guard = self.guard.pack()
         extra = {"history": self.journal.history, "seconds": self.journal.seconds, "walk_crossing": self.walk_crossing}
+        extra |= {"elapsed": self.journal.elapsed()}
         return self.world.gathered(tensors | good, OWN), counters | guard | extra | {"processes": self.world.size}
 
     def _restore(self, tensors: Tensors, counters: dict[str, Any]) -> None:
@@ -240,13 +253,11 @@ class Stages:
         stages = {"step1": self.config.step1, "embedding": self.config.embedding, "step2": self.config.step2}
         if counters["stage"] in stages:
             self.state.optimiser = adam(self.state.net, stages[counters["stage"]])
-        here = ("buffer", "queue", "marginals", "start_labels")
-        tensors |= {name: tensors[name].to(self.world.device) for name in here if name in tensors}
         unpack(self.state, tensors, counters)
         if "noise" in tensors:
             self.state.noise.set_state(tensors["noise"])
         self.guard.unpack(tensors, counters)
-        self.journal.go_on_from(counters["history"], self.journal.seconds | counters["seconds"])
+        self.journal.go_on_from(counters["history"], self.journal.seconds | counters["seconds"], counters["elapsed"])
         self.walk_crossing = counters["walk_crossing"]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from lightning_fabric import Fabric
@@ -46,7 +46,13 @@ class World:
         self.hardware = hardware = hardware or Hardware()
         if hardware.devices < 1 or hardware.nodes < 1:
             raise ConfigError(f"devices and nodes must be at least 1, got {hardware.devices} and {hardware.nodes}.")
-        many = hardware.devices * hardware.nodes > 1
+        asked, started = hardware.devices * hardware.nodes, started_processes()
+        if started not in (1, asked) or (asked == 1 and not is_first_process()):
+            raise ConfigError(
+                f"{started} processes were started, but --devices {hardware.devices} and --nodes {hardware.nodes} ask "
+                f"for {asked}: give --devices as many as there are on each machine, and --nodes."
+            )
+        many = asked > 1
         strategy = DDPStrategy(timeout=timedelta(seconds=hardware.timeout)) if many else "auto"
         try:
             self.fabric = Fabric(
@@ -62,7 +68,7 @@ class World:
 
     def launch(self) -> None:
         """Start the other processes of this machine, unless torchrun or SLURM already has; then meet them all."""
-        with self._others_are_there():
+        with self.together():
             self.fabric.launch()
 
     @property
@@ -97,8 +103,8 @@ class World:
         """
         if self.size == 1:
             return part
-        with self._others_are_there():
-            return self.fabric.all_gather(part, sync_grads=part.requires_grad).flatten(0, 1)  # type: ignore[union-attr]
+        with self.together():
+            return cast("torch.Tensor", _Gather.apply(part.contiguous(), self.rank, self.size))
 
     def gathered(self, tensors: dict[str, torch.Tensor], names: tuple[str, ...]) -> dict[str, torch.Tensor]:
         """With the tensors of these names, of which every process has its own, put together."""
@@ -120,17 +126,21 @@ class World:
             return
         # Every process runs the same lines, so the same parameters have gradients everywhere.
         gradients = [p.grad for p in parameters if p.grad is not None]
-        with self._others_are_there():
+        with self.together():
             flat = self.fabric.all_reduce(torch.cat([g.flatten() for g in gradients]), reduce_op="mean")
         assert isinstance(flat, torch.Tensor)
         for gradient, mean in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
             gradient.copy_(mean.view_as(gradient))
 
+    def mean(self, value: float) -> float:
+        """Of the processes' values."""
+        return float(self.gather(torch.tensor([value], device=self.device)).mean()) if self.size > 1 else value
+
     def any(self, flags: list[bool]) -> list[bool]:
         """For each flag, whether any process raised it: they must all stop, save or go back together."""
         if self.size == 1:
             return flags
-        with self._others_are_there():
+        with self.together():
             seen = self.fabric.all_reduce(torch.tensor(flags, dtype=torch.float32, device=self.device), reduce_op="sum")
         assert isinstance(seen, torch.Tensor)
         return [bool(count) for count in seen > 0]
@@ -139,19 +149,56 @@ class World:
         """What the main process makes, on all of them."""
         if self.size == 1:
             return make()
-        with self._others_are_there():
-            return self.fabric.broadcast(make() if self.is_main else None)  # type: ignore[return-value]
+        made = make() if self.is_main else None
+        with self.together():
+            return self.fabric.broadcast(made)  # type: ignore[return-value]
+
+    def first(self, value: T | None) -> T | None:
+        """The value of the first process that has one."""
+        if self.size == 1:
+            return value
+        values: list[T | None] = [None] * self.size
+        with self.together():
+            torch.distributed.all_gather_object(values, value)
+        return next((one for one in values if one is not None), None)
 
     @contextmanager
-    def _others_are_there(self) -> Iterator[None]:
+    def together(self) -> Iterator[None]:
+        """Around every exchange: what torch.distributed raises means that another process is gone."""
         try:
             yield
         except RuntimeError as error:
+            if self.size == 1:
+                raise
             # torch.distributed has no error of its own for this: gloo and NCCL both raise RuntimeError.
             raise ProcessLostError(
                 f"Process {self.rank} of {self.size} lost the others (one was killed, failed, or did not answer within "
                 f"{self.hardware.timeout:.0f} s): {str(error).splitlines()[0][:200]}"
             ) from error
+
+
+class _Gather(torch.autograd.Function):
+    """All parts, one after the other; backwards, the sum over processes of this part's gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, part: torch.Tensor, rank: int, size: int) -> torch.Tensor:
+        ctx.rank, ctx.rows = rank, len(part)
+        parts = [torch.empty_like(part) for _ in range(size)]
+        torch.distributed.all_gather(parts, part)
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        total = gradients[0].contiguous()
+        torch.distributed.all_reduce(total)
+        return total[ctx.rank * ctx.rows : (ctx.rank + 1) * ctx.rows], None, None
+
+
+def started_processes() -> int:
+    """How many processes a launcher (torchrun, srun, or Fabric itself) has started for this run; 1 if none did."""
+    if "WORLD_SIZE" in os.environ:
+        return int(os.environ["WORLD_SIZE"])
+    return int(os.environ.get("SLURM_NTASKS", "1")) if "SLURM_PROCID" in os.environ else 1
 
 
 def is_first_process() -> bool:

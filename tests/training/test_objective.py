@@ -1,0 +1,139 @@
+"""Objectives are sets of terms, checked when read; a term may come from another package."""
+
+import ast
+import inspect
+import io
+import tokenize
+from dataclasses import dataclass, fields
+from importlib import metadata
+
+import pytest
+import torch
+
+from gedi.errors import ConfigError
+from gedi.training.config import TrainingConfig, from_dict, override, to_dict
+from gedi.training.model import fit_rows
+from gedi.training.objective import Term, kinds, read_term
+from gedi.training.terms import KINDS, clustering, contrastive, generative, negative_free
+from gedi.training.views import Views
+
+ALL = [(family, kind) for family, members in KINDS.items() for kind in members]
+
+
+@pytest.mark.parametrize(("family", "kind"), ALL)
+def test_every_kind_is_read_by_its_name_and_says_where_it_comes_from(family, kind):
+    term = read_term(family, {"kind": kind, "weight": 0.5})
+    assert (term.kind, term.weight) == (kind, 0.5) and term.equation and type(term).__doc__
+
+
+@pytest.mark.parametrize(("family", "kind"), ALL)
+def test_every_kind_gives_finite_losses_with_gradients(make_engine, tiny, family, kind):
+    run = make_engine(tiny(**{f"objective__{family}__kind": kind}))
+    batch = next(run.stage("step1", run.config.step1))
+    views = Views(run, batch, batch.x, run.augment(batch), batch.x + 0.01, samples=batch.x + 0.5)
+    losses = run.config.objective[family].losses(views)
+    assert losses.keys() <= set(run.config.objective[family].weights())
+    total = torch.stack(list(losses.values())).sum()
+    total.backward()
+    gradients = [p.grad for p in run.state.net.parameters() if p.grad is not None]
+    assert torch.isfinite(total) and any(g.abs().max() > 0 for g in gradients)
+
+
+def test_terms_share_one_pass_through_the_encoder(make_engine, tiny, monkeypatch):
+    run = make_engine(tiny(objective__contrastive__kind="nt-xent"))
+    seen = []
+    original = run.encode
+    monkeypatch.setattr(run, "encode", lambda *views: seen.append(len(views)) or original(*views))
+    batch = next(run.stage("step1", run.config.step1))
+    views = Views(run, batch, batch.x, run.augment(batch), samples=batch.x)
+    for term in run.config.objective.values():
+        term.losses(views)
+    assert len(run.config.objective) == 4 and seen == [2]
+
+
+# ---- settings ----
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"objective.clusterin.tau": 1}, "There is no family of terms 'clusterin'; the nearest is 'clustering'."),
+        ({"objective.clustering.taau": 1}, "nearest is training.objective.clustering.tau."),
+        ({"objective.negative_free.kind": "barlo"}, "nearest is 'barlow'"),
+        ({"objective.clustering.tau": "warm"}, "training.objective.clustering"),
+        ({"objective.contrastive.tau": 0.1}, "training.objective.contrastive needs a kind, one of: infonce, nt-xent"),
+        ({"objective": 5}, "training.objective"),
+        ({"objective.clustering": None}, "training.step2 trains clusters"),
+        ({"objective.generative": None}, "training.step1 trains a density"),
+        ({"objective.generative.weight": -1}, "training.objective.generative.weight must not be negative"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(changes, expected):
+    with pytest.raises(ConfigError) as caught:
+        override(TrainingConfig(), changes)
+    assert expected in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_another_kind_starts_from_its_own_defaults_and_null_leaves_a_term_out():
+    config = override(TrainingConfig(), {"objective.negative_free": {"kind": "vicreg", "variance": 7.0}})
+    assert config.objective["negative_free"] == read_term("negative_free", {"kind": "vicreg", "variance": 7.0})
+    assert "negative_free" not in override(config, {"objective.negative_free": None}).objective
+    same_kind = override(TrainingConfig(), {"objective.clustering": {"kind": "sinkhorn", "queue": 9}})
+    assert same_kind.objective["clustering"].queue == 9
+
+
+def test_a_saved_objective_is_read_back_without_the_default_terms():
+    config = override(TrainingConfig(), {"objective.negative_free": None})
+    assert from_dict(to_dict(config)) == config
+    assert list(from_dict(to_dict(config)).objective) == ["generative", "clustering"]
+
+
+@pytest.mark.parametrize("module", [clustering, contrastive, generative, negative_free])
+def test_every_setting_of_a_term_has_a_comment_beside_it(module):
+    source = inspect.getsource(module)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    commented = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
+    silent = [
+        f"{cls.name}.{ast.unparse(node.target)}"
+        for cls in ast.parse(source).body
+        if isinstance(cls, ast.ClassDef)
+        for node in cls.body
+        if isinstance(node, ast.AnnAssign)
+        and ast.unparse(node.target) not in ("kind", "equation", "has_clusters")
+        and commented.isdisjoint(range(node.lineno, (node.end_lineno or 0) + 1))
+    ]
+    assert silent == []
+
+
+# ---- a term of another package ----
+
+
+@dataclass
+class Spread(Term):
+    """The docs' example: embeddings of x and x' side by side, and not all in one place."""
+
+    kind: str = "spread"
+    room: float = 1.0  # how far apart rows should be on average
+
+    def losses(self, views: Views) -> dict[str, torch.Tensor]:
+        z, z_view = views.pair(views.z)
+        return {"spread": (z - z_view).square().mean() + (self.room - z.var(dim=0).sum()).relu()}
+
+
+def test_a_term_of_another_package_is_found_by_its_entry_point_and_trains(blobs, tiny, monkeypatch):
+    entry = metadata.EntryPoint("mine.spread", "somewhere:Spread", "gedi.terms")
+    monkeypatch.setattr(metadata.EntryPoint, "load", lambda self: Spread)
+    monkeypatch.setattr("gedi.training.objective.entry_points", lambda group: [entry] if group == "gedi.terms" else [])
+    assert kinds()["mine"] == {"spread": Spread} and [f.name for f in fields(Spread)][-1] == "room"
+    config = override(tiny(), {"objective.mine": {"kind": "spread", "weight": 0.3, "room": 0.5}})
+    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    assert "spread" in [line for line in model.history if "seen" not in line][-1]
+    with pytest.raises(ConfigError, match=r"nearest is training\.objective\.mine\.room"):
+        override(tiny(), {"objective.mine": {"kind": "spread", "rooom": 0.5}})
+
+
+def test_a_term_that_cannot_be_loaded_is_named(monkeypatch):
+    entry = metadata.EntryPoint("mine.broken", "no_such_module:Term", "gedi.terms")
+    monkeypatch.setattr("gedi.training.objective.entry_points", lambda group: [entry])
+    with pytest.raises(ConfigError, match=r"mine\.broken"):
+        kinds()
