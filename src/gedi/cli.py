@@ -140,6 +140,8 @@ def build_parser() -> Parser:
     reproduce.add_argument("--jobs", type=int, default=2, help="processes, one thread each (default: 2)")
 
     command("datasets", run_datasets, "what is known, where it is looked for, what is present", "gedi datasets")
+    fetch = command("fetch", run_fetch, "download a named image set and verify it", "gedi fetch mnist")
+    fetch.add_argument("name", metavar="NAME", help="mnist, fashion-mnist, svhn, cifar10 or cifar100")
     return parser
 
 
@@ -367,6 +369,14 @@ def run_datasets(args: argparse.Namespace) -> None:
         rows = "" if info.rows is None else f"{info.rows:,}"
         table.add_row(info.name, info.kind, "yes" if info.present else "no", rows, info.where)
     out.print(table)
+
+
+def run_fetch(args: argparse.Namespace) -> None:
+    from gedi.data.downloads import DOWNLOADS, fetch
+
+    if args.name.lower() in DOWNLOADS:
+        say(err, f"about {DOWNLOADS[args.name.lower()].megabytes} MB to download, unless it is there already")
+    say(out, f"{args.name} is in {fetch(args.name)}, every file verified")
 
 
 def run_reproduce(args: argparse.Namespace) -> None:

@@ -1,8 +1,21 @@
-"""Arrays come in here: named data sets, files, checks and scaling."""
+"""Arrays come in here: named data sets, files, folders of images, checks and scaling."""
 
 from gedi.data import toys
 from gedi.data.checks import check_rows
+from gedi.data.downloads import fetch
 from gedi.data.scaling import Scaler
 from gedi.data.sources import NAMES, Dataset, DatasetInfo, known_datasets, load
+from gedi.data.streaming import batches
 
-__all__ = ["NAMES", "Dataset", "DatasetInfo", "Scaler", "check_rows", "known_datasets", "load", "toys"]
+__all__ = [
+    "NAMES",
+    "Dataset",
+    "DatasetInfo",
+    "Scaler",
+    "batches",
+    "check_rows",
+    "fetch",
+    "known_datasets",
+    "load",
+    "toys",
+]

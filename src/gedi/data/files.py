@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from gedi.data import streaming
+from gedi.data.streaming import open_numpy
 from gedi.errors import DataError
 
 SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet")
@@ -31,7 +33,7 @@ def read(path: Path, *, split: str, label_column: str | None) -> Table:
     """Read a file by its suffix; only .npz files know splits, any other file is one whole."""
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return Table(numeric_array(open_numpy(path), path))
+        return Table(numeric_array(streaming.open_npy(path), path))
     if suffix == ".npz":
         return _read_npz(path, split)
     if suffix in (".csv", ".tsv"):
@@ -39,17 +41,6 @@ def read(path: Path, *, split: str, label_column: str | None) -> Table:
     if suffix == ".parquet":
         return _read_parquet(path, label_column)
     raise DataError(f"Cannot read {path}: expected a file ending in {', '.join(SUFFIXES)}.")
-
-
-def open_numpy(path: Path) -> Any:
-    """np.load that never unpickles, and says so when a file would need it."""
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"Cannot read {path} as a NumPy file of plain numbers (damaged, or it holds Python objects): "
-            "save it again with np.save or np.savez and a numeric dtype."
-        ) from error
 
 
 def archive_array(archive: Any, key: str, path: Path) -> np.ndarray:
@@ -76,7 +67,9 @@ def _read_npz(path: Path, split: str) -> Table:
                     f"name the data 'x' (or 'x_{split}') and the labels, if any, 'y' (or 'y_{split}')."
                 )
             pair = (others[0], "y")
-        x = numeric_array(archive_array(archive, pair[0], path), path)
+        is_large = streaming.member_bytes(path, pair[0]) > streaming.MAP_ABOVE
+        x = streaming.map_npz(path, pair[0]) if is_large else archive_array(archive, pair[0], path)
+        x = numeric_array(x, path)
         y = archive_array(archive, pair[1], path) if pair[1] in keys else None
     if y is not None:
         if y.shape != (len(x),):
@@ -99,7 +92,7 @@ def numeric_array(x: np.ndarray, path: Path) -> np.ndarray:
             f"{path} holds an array of shape {x.shape}: expected rows [n, d], "
             "or images [n, height, width] or [n, height, width, channels] with 1, 3 or 4 channels."
         )
-    return x if x.dtype == np.uint8 else x.astype(np.float32)
+    return x if x.dtype in (np.uint8, np.float32) else streaming.as_float32(x)
 
 
 def encode_labels(y: np.ndarray, path: Path) -> np.ndarray:

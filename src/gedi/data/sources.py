@@ -2,14 +2,14 @@
 
 import difflib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pooch
 from sklearn.datasets import load_digits
 
-from gedi.data import files, toys
+from gedi.data import files, folder, official, streaming, toys
 from gedi.errors import DataError
 
 TOYS = {shape.__name__: shape for shape in (toys.moons, toys.circles, toys.rings, toys.spirals)} | {
@@ -32,6 +32,8 @@ class Dataset:
     y: np.ndarray | None = None  # int64 [n]
     feature_names: list[str] | None = None
     image_shape: tuple[int, int, int] | None = None  # (H, W, C), also for images stored as rows
+    files: list[str] | None = None  # of a folder of images: one a row
+    unreadable: list[str] | None = None  # of a folder of images: those left out
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class DatasetInfo:
     kind: str  # "toy" or "images"
     where: str  # the file it is looked for in, or what makes it
     present: bool
-    rows: int | None  # training rows, None if not present
+    rows: int | None  # training rows; None if not present, or packed in an archive
 
 
 def load(
@@ -52,14 +54,19 @@ def load(
     n: int | None = None,
     seed: int = 0,
     label_column: str | None = None,
+    size: int | tuple[int, int] | None = None,
 ) -> Dataset:
-    """Load a data set by name or a file by path.
+    """Load a data set by name, or a file or a folder of images by path.
 
     Toys (moons, circles, rings, ...): `n` points, 2,000 to train and 1,000 to test by default; the test
     points come from `seed + 10_000`. Anything else: all rows, or a random subset of `n` drawn with `seed`.
     digits has no split (clustering sees all of it), and neither has a file other than .npz: both splits are
     the whole. In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is kept
     out of the features; label_column="" makes every column a feature.
+
+    Images of a folder are resized to `size` (32 by default; a pair is height, width). Its sub-folders 'train'
+    and 'test', if it has both, are its splits; other sub-folders are labels, unless label_column="".
+    Arrays of more than 1 GiB stay on disk and are read as they are looked at: see `gedi.data.streaming`.
     """
     if split not in SPLITS:
         raise DataError(f"The split is 'train' or 'test', got {split!r}.")
@@ -76,7 +83,7 @@ def load(
         return _subset(_digits(), n, seed)
     if isinstance(data, str) and name in IMAGES:
         return _subset(_named_images(name, split), n, seed)
-    return _subset(_from_path(data, split, label_column), n, seed)
+    return _subset(_from_path(data, split, label_column, size), n, seed)
 
 
 def data_dir() -> Path:
@@ -88,11 +95,18 @@ def known_datasets() -> list[DatasetInfo]:
     """Every name `load` knows, where it is looked for, and whether it is there."""
     found = [DatasetInfo(name, "toy", "generated from a seed", True, TOY_ROWS["train"]) for name in TOYS]
     found.append(DatasetInfo("digits", "images", "scikit-learn", True, 1_797))
-    for name in IMAGES:
-        path = data_dir() / f"{name}.npz"
-        rows = _count_rows(path)
-        found.append(DatasetInfo(name, "images", str(path), rows is not None, rows))
-    return found
+    return found + [_image_set(name) for name in IMAGES]
+
+
+def _image_set(name: str) -> DatasetInfo:
+    path = data_dir() / f"{name}.npz"
+    if not path.is_file() and (there := official.find(name, "train", data_dir())):
+        try:
+            return DatasetInfo(name, "images", str(there.where), True, there.count())
+        except DataError:
+            return DatasetInfo(name, "images", str(there.where), False, None)
+    rows = _count_rows(path)
+    return DatasetInfo(name, "images", str(path), rows is not None, rows)
 
 
 def _digits() -> Dataset:
@@ -104,26 +118,37 @@ def _digits() -> Dataset:
 def _named_images(name: str, split: str) -> Dataset:
     path = data_dir() / f"{name}.npz"
     if not path.is_file():
-        raise DataError(
-            f"The data set {name} was looked for at {path} and is not there: put {name}.npz with the arrays "
-            "x_train, y_train, x_test, y_test (uint8 images [n, H, W, C], int64 labels) in that folder, "
-            "or set GEDI_DATA to the folder that has it."
-        )
+        there = official.find(name, split, data_dir())
+        if there is None:
+            raise DataError(
+                f"The data set {name} was looked for at {path} and is not there: download it with 'gedi fetch {name}', "
+                f"or put its official files or {name}.npz with the arrays x_train, y_train, x_test, y_test "
+                "(uint8 images [n, H, W, C], int64 labels) in that folder, or set GEDI_DATA to the folder that has it."
+            )
+        x, y = there.read()
+        return Dataset(name, x, y, None, x.shape[1:])
     table = files.read(path, split=split, label_column=None)
     if table.x.ndim != 4:
         raise DataError(f"{path} should hold images [n, H, W, C], but x_{split} has shape {table.x.shape}.")
     return Dataset(name, table.x, table.y, None, table.x.shape[1:])
 
 
-def _from_path(data: str | Path, split: str, label_column: str | None) -> Dataset:
+def _from_path(data: str | Path, split: str, label_column: str | None, size: int | tuple[int, int] | None) -> Dataset:
     path = Path(data).expanduser()
     if path.is_dir():
-        raise DataError(f"{path} is a folder: give a file ending in {', '.join(files.SUFFIXES)}.")
+        return _from_folder(path, split, label_column, size)
     if not path.exists():
         raise _not_found(data, path)
     table = files.read(path, split=split, label_column=label_column)
     shape = table.x.shape[1:] if table.x.ndim == 4 else None
     return Dataset(path.stem, table.x, table.y, table.names, shape)
+
+
+def _from_folder(path: Path, split: str, label_column: str | None, size: int | tuple[int, int] | None) -> Dataset:
+    inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
+    pictures = folder.read_folder(inside, size=folder.SIZE if size is None else size, labels=label_column != "")
+    x = pictures.x
+    return Dataset(path.resolve().name, x, pictures.y, None, x.shape[1:], pictures.files, pictures.unreadable)
 
 
 def _not_found(data: str | Path, path: Path) -> DataError:
@@ -145,7 +170,8 @@ def _subset(data: Dataset, n: int | None, seed: int) -> Dataset:
         raise DataError(f"{n} rows were asked for, but {data.name} has only {len(data.x)}.")
     keep = np.sort(np.random.default_rng(seed).choice(len(data.x), n, replace=False))
     y = None if data.y is None else data.y[keep]
-    return Dataset(data.name, data.x[keep], y, data.feature_names, data.image_shape)
+    names = None if data.files is None else [data.files[i] for i in keep]
+    return replace(data, x=streaming.take(data.x, keep), y=y, files=names)
 
 
 def _count_rows(path: Path) -> int | None:

@@ -1,0 +1,163 @@
+"""A folder of pictures of any size and kind, as one array of equal images."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from gedi.data.streaming import release, scratch
+from gedi.errors import DataError
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+SIZE = 32  # of the images of the paper's data sets
+SHOWN = 10  # names in a warning
+AT_ONCE = 1 << 24  # bytes of images decoded before they are put away
+GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
+# What Pillow raises for damaged files is not one family.
+DAMAGE = (OSError, ValueError, SyntaxError, TypeError, IndexError, EOFError, ArithmeticError, MemoryError)
+UNREADABLE = (*DAMAGE, Image.DecompressionBombError)
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """The images of a folder; rows are in the order of ``files``."""
+
+    x: np.ndarray  # uint8 [n, H, W, C]
+    y: np.ndarray | None  # int64 [n], for evaluation only
+    files: list[str]  # relative to the folder
+    classes: list[str] | None  # names of the labels
+    unreadable: list[str]  # files left out
+
+
+def read_folder(
+    folder: Path, *, size: int | tuple[int, int] = SIZE, channels: int | None = None, labels: bool = True
+) -> Pictures:
+    """All images under a folder, in the order of their names, cropped to the middle and resized to ``size``.
+
+    One channel if every image is grey, else three (``channels`` decides otherwise); transparent pixels become white.
+    Sub-folders are the labels if there are at least two and every image is in one. Files with an image's suffix that
+    cannot be read are left out, counted and named in a warning; other files are not looked at.
+    """
+    height, width = (size, size) if isinstance(size, int) else size
+    if min(height, width) < 1:
+        raise DataError(f"The size of the images must be at least 1, got {size}.")
+    if channels not in (None, 1, 3):
+        raise DataError(f"Images have 1 or 3 channels, got {channels}.")
+    found = sorted(_image_files(folder), key=lambda name: name.split("/"))
+    if not found:
+        raise DataError(f"The folder {folder} holds no images: it has no file ending in {', '.join(SUFFIXES)}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow warns of odd metadata, file by file
+        if channels is None:
+            channels = 1 if all(_is_grey(folder / name) in (True, None) for name in found) else 3
+        x, files = _decode_all(folder, found, (height, width, channels))
+    read = set(files)
+    unreadable = [name for name in found if name not in read]
+    if not files:
+        raise DataError(f"None of the {len(found)} image files in the folder {folder} can be read: {_few(unreadable)}.")
+    if unreadable:
+        warnings.warn(
+            f"Left out {len(unreadable)} of {len(found)} image files in {folder} that cannot be read: "
+            f"{_few(unreadable)}.",
+            stacklevel=2,
+        )
+    y, classes = _sub_folder_labels(files) if labels else (None, None)
+    return Pictures(x, y, files, classes, unreadable)
+
+
+def _image_files(folder: Path) -> Iterator[str]:
+    """Files with an image's suffix; hidden ones, and folders that are links (they may go round in circles), are not."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = [f for f in folders if not f.startswith((".", "__MACOSX"))]
+        for file in files:
+            if file.lower().endswith(SUFFIXES) and not file.startswith("."):
+                yield (Path(place) / file).relative_to(folder).as_posix()
+
+
+def _is_grey(path: Path) -> bool | None:
+    """By the file's header alone; None if it has no readable one."""
+    try:
+        with _open(path) as image:
+            return image.mode in GREY_MODES
+    except UNREADABLE:
+        return None
+
+
+def _open(path: Path) -> Image.Image:
+    if not path.is_file():  # a pipe would block for ever
+        raise OSError(f"{path} is not a file")
+    return Image.open(path)
+
+
+def _decode_all(folder: Path, names: list[str], shape: tuple[int, int, int]) -> tuple[np.ndarray, list[str]]:
+    x = scratch((len(names), *shape), np.uint8)
+    files: list[str] = []
+    waiting, at_once = iter(names), max(1, AT_ONCE // math.prod(shape))
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # Pillow decodes outside the interpreter's lock
+        while block := list(islice(waiting, at_once)):
+            for name, image in zip(block, pool.map(lambda n: _decode(folder / n, shape), block), strict=True):
+                if image is not None:
+                    x[len(files)] = image
+                    files.append(name)
+            release(x)
+    return x[: len(files)], files
+
+
+def _decode(path: Path, shape: tuple[int, int, int]) -> np.ndarray | None:
+    """One image as uint8 [H, W, C], or None if it cannot be read."""
+    height, width, channels = shape
+    try:
+        with _open(path) as image:
+            image.draft(None, (2 * width, 2 * height))  # lets JPEG skip detail that is thrown away below
+            upright = ImageOps.exif_transpose(image)
+            plain = _plain(upright).convert("L" if channels == 1 else "RGB")
+            fitted = ImageOps.fit(plain, (width, height), Image.Resampling.BICUBIC)
+            return np.asarray(fitted, dtype=np.uint8).reshape(shape)
+    except UNREADABLE:
+        return None
+
+
+def _plain(image: Image.Image) -> Image.Image:
+    """Eight bits a channel, no transparency."""
+    if image.mode.startswith("I;16"):
+        return _eight_bits(np.asarray(image, dtype=np.float64), 65535.0)
+    if image.mode in ("I", "F"):  # 32 bits: what its maker meant by white is not in the file
+        values = np.asarray(image, dtype=np.float64)
+        fulls = (255.0, 65535.0) if image.mode == "I" else (1.0, 255.0, 65535.0)
+        return _eight_bits(values, next((f for f in fulls if values.max(initial=0.0) <= f), values.max()))
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        return Image.alpha_composite(white, image).convert("RGB")
+    return image
+
+
+def _eight_bits(values: np.ndarray, white: float) -> Image.Image:
+    """Pillow itself would cut values above 255 off, and a 16-bit picture would come out white."""
+    if not np.isfinite(values).all():
+        raise ValueError("not numbers")
+    return Image.fromarray(np.clip(values * (255.0 / white), 0, 255).round().astype(np.uint8))
+
+
+def _sub_folder_labels(files: list[str]) -> tuple[np.ndarray | None, list[str] | None]:
+    if not all("/" in name for name in files):
+        return None, None
+    classes, y = np.unique([name.split("/")[0] for name in files], return_inverse=True)
+    if len(classes) < 2:
+        return None, None
+    return y.reshape(-1).astype(np.int64), [str(name) for name in classes]
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    shown = ", ".join(names[:SHOWN]) + more
+    return shown.encode("utf-8", "backslashreplace").decode()  # names that are not text in any encoding

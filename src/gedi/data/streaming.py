@@ -1,0 +1,171 @@
+"""Arrays larger than memory: mapped from disk, read in batches, and let go of again."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pooch
+
+from gedi.errors import DataError
+
+MAP_ABOVE = 1 << 30  # bytes: what is larger goes to disk instead of into memory
+BLOCK = 1 << 22  # bytes moved at a time when copying
+# Linux maps up to 2 MiB around each row that is looked at, however small the row: measured, 64 rows of 3 kB took 33 MB.
+ROWS_AT_ONCE = 16
+DAMAGE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyError, SyntaxError)
+
+
+def open_numpy(path: Path, *, mapped: bool = False) -> Any:
+    """np.load that never unpickles, and says so when a file would need it.
+
+    ``mapped`` leaves the bytes of a .npy file on disk until they are looked at; the array is then read-only.
+    """
+    try:
+        return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except DAMAGE as error:
+        raise DataError(
+            f"Cannot read {path} as a NumPy file of plain numbers (damaged, or it holds Python objects): "
+            "save it again with np.save or np.savez and a numeric dtype."
+        ) from error
+
+
+def open_npy(path: Path) -> np.ndarray:
+    """The array of a .npy file: in memory, or mapped if it is larger than ``MAP_ABOVE``."""
+    return open_numpy(path, mapped=path.stat().st_size > MAP_ABOVE)
+
+
+def member_bytes(path: Path, key: str) -> int:
+    """Unpacked size of one array of an .npz file, as its directory says."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.getinfo(f"{key}.npy").file_size
+    except DAMAGE as error:
+        raise _damaged(path, key) from error
+
+
+def map_npz(path: Path, key: str) -> np.ndarray:
+    """One array of an .npz file, unpacked once into the user's cache and mapped from there.
+
+    The copy is named after the file's place, size and time, so a changed file is unpacked again.
+    """
+    stat = path.stat()
+    name = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{key}"
+    copy = cache_dir() / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.npy"
+    if not copy.is_file():
+        _unpack(path, key, copy)
+    return open_numpy(copy, mapped=True)
+
+
+def _unpack(path: Path, key: str, copy: Path) -> None:
+    size = member_bytes(path, key)
+    free = shutil.disk_usage(copy.parent).free
+    if size > free:
+        raise DataError(
+            f"The array {key!r} of {path} takes {size:,} bytes unpacked, but {copy.parent} has only {free:,} free: "
+            "make room there, or save the array as .npy, which is read where it is."
+        )
+    # Renamed when complete, so that a stopped run leaves no half array behind that looks like a whole one.
+    with tempfile.NamedTemporaryFile(dir=copy.parent, suffix=".part", delete=False) as part:
+        try:
+            with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
+                shutil.copyfileobj(member, part, BLOCK)
+        except DAMAGE as error:
+            Path(part.name).unlink()
+            raise _damaged(path, key) from error
+        except BaseException:
+            Path(part.name).unlink()
+            raise
+    Path(part.name).replace(copy)
+
+
+def _damaged(path: Path, key: str) -> DataError:
+    return DataError(f"Cannot read the array {key!r} of {path}: it is damaged or holds objects.")
+
+
+def cache_dir() -> Path:
+    """The folder of unpacked arrays, in the user's cache."""
+    folder = Path(pooch.os_cache("gedi")) / "unpacked"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array to fill: in memory, or if it is larger than ``MAP_ABOVE`` in a file that goes when the array goes."""
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    if size <= MAP_ABOVE:
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile(dir=cache_dir()) as file:  # the map outlives the name
+        return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+
+
+def as_float32(x: np.ndarray) -> np.ndarray:
+    """x in float32, converted a block at a time if the result is kept on disk."""
+    y = scratch(x.shape, np.float32)
+    rows = _rows_a_block(x)
+    for start in range(0, len(x), rows):
+        y[start : start + rows] = x[start : start + rows]
+        release(x)
+        release(y)
+    return y
+
+
+def release(x: np.ndarray) -> None:
+    """Let go of the pages of a mapped array: they stay in the file, and no longer count as this process's memory."""
+    map_ = _map_under(x)
+    if map_ is not None and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+        map_.madvise(mmap.MADV_DONTNEED)
+
+
+def _map_under(x: np.ndarray) -> mmap.mmap | None:
+    base: Any = x
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, mmap.mmap) else None
+
+
+def batches(
+    x: np.ndarray, size: int, *, rng: np.random.Generator | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """All rows of x once, as pairs (rows' places, their values in memory): in order, or shuffled by ``rng``.
+
+    Memory stays at a few batches however large a mapped x is.
+    """
+    if size < 1:
+        raise DataError(f"The size of a batch must be at least 1, got {size}.")
+    order = np.arange(len(x)) if rng is None else rng.permutation(len(x))
+    for start in range(0, len(x), size):
+        places = order[start : start + size]
+        yield places, take(x, places)
+
+
+def take(x: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """x[places] in memory, without keeping what a mapped x reads around them."""
+    if _map_under(x) is None:
+        return x[places]
+    values = np.empty((len(places), *x.shape[1:]), x.dtype)
+    by_place = np.argsort(places)  # disks like to be read in order
+    rows = min(len(places), ROWS_AT_ONCE)
+    if len(places) and places[by_place[-1]] - places[by_place[0]] < len(places):  # neighbours share what is read around
+        rows = max(rows, _rows_a_block(x))
+    for start in range(0, len(places), max(1, rows)):
+        some = by_place[start : start + rows]
+        values[some] = x[places[some]]
+        release(x)
+    return values
+
+
+def _row_bytes(x: np.ndarray) -> int:
+    return int(np.prod(x.shape[1:], dtype=np.int64)) * x.dtype.itemsize
+
+
+def _rows_a_block(x: np.ndarray) -> int:
+    return max(1, BLOCK // max(1, _row_bytes(x)))

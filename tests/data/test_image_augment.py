@@ -1,0 +1,246 @@
+import kornia
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from gedi.data.image_augment import (
+    PAPER,
+    ImageAugment,
+    augment_images,
+    change_colours,
+    image_augmentation,
+    move,
+)
+from gedi.errors import ConfigError, DataError
+
+NOTHING = ImageAugment(jitter=0, gray=0, crop=0, noise=0)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def images(n=6, channels=3, height=12, width=10, seed=0):
+    """In [-1, 1]."""
+    return 2 * torch.rand(n, channels, height, width, generator=generator(seed)) - 1
+
+
+def unit(n=6, channels=3, **options):
+    return (images(n, channels, **options) + 1) / 2
+
+
+def changed_share(x, y):
+    return float(((x - y).abs().flatten(1).amax(1) > 1e-6).float().mean())
+
+
+# ---- the paper's table ----
+
+
+def test_the_papers_settings():
+    for name, (noise, flip) in {
+        "svhn": (0.03, False),
+        "cifar10": (0.03, True),
+        "cifar100": (0.03, True),
+        "mnist": (0.3, False),
+    }.items():
+        row = PAPER[name]
+        assert (row.jitter, row.gray, row.noise, row.flip, row.crop) == (0.1, 0.1, noise, flip, 4)
+        assert (row.brightness, row.contrast, row.saturation, row.hue) == (0.4, 0.4, 0.4, 0.1)
+
+
+@pytest.mark.parametrize("name, channels", [("svhn", 3), ("cifar10", 3), ("cifar100", 3), ("mnist", 1)])
+def test_views_are_of_the_same_kind_and_leave_the_images_alone(name, channels):
+    x = images(64, channels, 32, 32)
+    before = x.clone()
+    view = augment_images(x, PAPER[name], generator())
+    assert view.shape == x.shape and view.dtype == x.dtype and bool(view.isfinite().all())
+    assert torch.equal(x, before) and changed_share(x, view) == 1
+    assert view.is_contiguous(memory_format=torch.channels_last)
+
+
+# ---- the generator ----
+
+
+def test_views_come_from_the_generator_alone():
+    x = images(32, 3, 32, 32)
+    augment = image_augmentation(PAPER["cifar10"])
+    rows = torch.arange(32)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    one = augment(x, rows, generator(7))
+    assert torch.equal(torch.get_rng_state(), before)  # nobody touched the global one
+    torch.manual_seed(2)
+    assert torch.equal(one, augment(x, rows, generator(7)))
+    assert not torch.equal(one, augment(x, rows, generator(8)))
+    shared = generator(7)
+    first, second = augment(x, rows, shared), augment(x, rows, shared)
+    assert torch.equal(first, one) and changed_share(first, second) == 1  # two independent views
+
+
+def test_one_chance_does_not_move_the_draws_of_another():
+    x = images(200)
+    plain = augment_images(x, ImageAugment(jitter=0, gray=0), generator())
+    gray = augment_images(x, ImageAugment(jitter=0, gray=0.5), generator())
+    same = (plain - gray).abs().flatten(1).amax(1) < 1e-6
+    assert 0.35 < float(same.float().mean()) < 0.65  # crop and noise agree where it stayed in colour
+
+
+def test_with_everything_off_nothing_happens():
+    x = images()
+    assert torch.allclose(augment_images(x, NOTHING, generator()), x, atol=1e-6)
+
+
+# ---- crop and flip ----
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), crop=st.integers(0, 5), flip=st.booleans())
+def test_every_view_is_a_window_of_the_reflected_image(seed, crop, flip):
+    x = images(3, 2, 7, 6, seed)
+    view = move(x, ImageAugment(crop=crop, flip=flip), generator(seed))
+    padded = F.pad(x, (crop,) * 4, mode="reflect")
+    windows = padded.unfold(2, 7, 1).unfold(3, 6, 1)  # [n, C, top, left, 7, 6]
+    for one, image in zip(view, windows, strict=True):
+        candidates = [image] + ([image.flip(-1)] if flip else [])
+        assert any(bool((one[:, None, None] == c).flatten(3).all(3).all(0).any()) for c in candidates)
+
+
+def test_every_offset_is_equally_likely():
+    """A picture of its own coordinates tells where it was cut out."""
+    n, crop, size = 8100, 4, 20
+    x = torch.arange(size * size, dtype=torch.float64).view(1, 1, size, size).expand(n, 1, size, size)
+    middle = move(x, ImageAugment(crop=crop), generator())[:, 0, size // 2, size // 2].long()
+    top, left = middle // size - size // 2, middle % size - size // 2
+    counts = torch.bincount((top + crop) * (2 * crop + 1) + left + crop, minlength=81).double()
+    assert len(counts) == 81
+    assert float(((counts - n / 81) ** 2 / (n / 81)).sum()) < 131  # chi-square, 80 degrees: 1 in 4,000
+
+
+def test_half_of_the_images_are_mirrored():
+    x = images(4000, 1, 8, 8)
+    view = move(x, ImageAugment(crop=0, flip=True), generator())
+    mirrored = (view == x.flip(3)).flatten(1).all(1)
+    assert bool((mirrored | (view == x).flatten(1).all(1)).all())
+    assert float(mirrored.float().mean()) == pytest.approx(0.5, abs=0.03)
+    assert torch.equal(move(x, ImageAugment(crop=0), generator()), x)
+
+
+# ---- colours ----
+
+
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.7, 1.0])
+def test_chances_are_frequencies(p):
+    x = unit(4000, 3, height=4, width=4)
+    jittered = change_colours(x, ImageAugment(jitter=p, gray=0), generator())
+    assert changed_share(x, jittered) == pytest.approx(p, abs=0.03)
+    grayed = change_colours(x, ImageAugment(jitter=0, gray=p), generator())
+    is_gray = (grayed == grayed[:, :1]).flatten(1).all(1)
+    assert float(is_gray.float().mean()) == pytest.approx(p, abs=0.03)
+    assert changed_share(x[~is_gray], grayed[~is_gray]) in (0.0,) or p == 1
+
+
+def test_jitter_and_gray_are_independent():
+    x = unit(8000, 3, height=4, width=4)
+    both = change_colours(x, ImageAugment(jitter=0.5, gray=0.5), generator())
+    gray_only = change_colours(x, ImageAugment(jitter=0, gray=0.5), generator())
+    is_gray = (both == both[:, :1]).flatten(1).all(1)
+    jittered = (both - gray_only).abs().flatten(1).amax(1) > 1e-6
+    assert float((is_gray & jittered).float().mean()) == pytest.approx(0.25, abs=0.03)
+
+
+def test_gray_is_the_luminance():
+    x = unit()
+    view = change_colours(x, ImageAugment(jitter=0, gray=1), generator())
+    weights = torch.tensor([0.299, 0.587, 0.114])
+    assert torch.allclose(view, (x * weights[:, None, None]).sum(1, keepdim=True).expand_as(x), atol=1e-6)
+
+
+def only(**strength):
+    return ImageAugment(jitter=1, gray=0, **({"brightness": 0, "contrast": 0, "saturation": 0, "hue": 0} | strength))
+
+
+def test_brightness_is_a_factor_within_its_range():
+    x = 0.2 + 0.4 * unit(2000, height=4, width=4)  # 0.6 * 1.4 is still below white
+    factor = (change_colours(x, only(brightness=0.4), generator()) / x).flatten(1)
+    assert torch.allclose(factor, factor[:, :1].expand_as(factor), atol=1e-4)
+    assert 0.6 <= float(factor.min()) < 0.61 and 1.39 < float(factor.max()) <= 1.4 + 1e-4
+    assert float(factor[:, 0].mean()) == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_contrast_keeps_the_mean_luminance(channels):
+    x = 0.35 + 0.3 * unit(500, channels)
+    view = change_colours(x, only(contrast=0.4), generator())
+    weights = torch.tensor([0.299, 0.587, 0.114] if channels == 3 else [1.0])[:, None, None]
+    assert torch.allclose((view * weights).sum(1).mean((1, 2)), (x * weights).sum(1).mean((1, 2)), atol=1e-5)
+    ratio = view.std((1, 2, 3)) / x.std((1, 2, 3))
+    assert 0.55 < float(ratio.min()) < 0.7 and 1.3 < float(ratio.max()) < 1.45
+
+
+def test_saturation_keeps_the_luminance():
+    x = 0.4 + 0.2 * unit(500)
+    view = change_colours(x, only(saturation=0.4), generator())
+    gray, gray_view = (kornia.color.rgb_to_grayscale(a) for a in (x, view))
+    assert torch.allclose(gray, gray_view, atol=1e-5) and changed_share(x, view) > 0.95
+
+
+def test_hue_turns_the_wheel_by_at_most_a_tenth():
+    red = torch.tensor([0.9, 0.1, 0.1]).view(1, 3, 1, 1).expand(2000, 3, 2, 2)
+    view = change_colours(red, only(hue=0.1), generator())
+    assert torch.allclose(view.amax(1), red.amax(1), atol=1e-5)  # value and chroma stay
+    turn = kornia.color.rgb_to_hsv(view)[:, 0, 0, 0] / (2 * torch.pi)
+    turn = torch.where(turn > 0.5, turn - 1, turn)
+    assert -0.1 - 1e-4 <= float(turn.min()) < -0.098 and 0.098 < float(turn.max()) <= 0.1 + 1e-4
+
+
+def test_grey_images_have_only_brightness_and_contrast():
+    x = unit(50, 1)
+    assert torch.equal(change_colours(x, ImageAugment(jitter=0, gray=1), generator()), x)
+    assert torch.equal(change_colours(x, only(saturation=0.4, hue=0.1), generator()), x)
+    assert changed_share(x, change_colours(x, only(brightness=0.4), generator())) > 0.95
+
+
+def test_colours_stay_between_black_and_white():
+    x = 3 * images(200)  # samplers leave the box
+    view = augment_images(x, ImageAugment(jitter=1, crop=0, noise=0), generator())
+    assert float(view.min()) >= -1 - 1e-5 and float(view.max()) <= 1 + 1e-5
+
+
+def test_the_box_is_only_a_unit():
+    x = images(40)
+    one = augment_images(x, ImageAugment(jitter=1, noise=0), generator())
+    two = augment_images((x + 1) * 127.5, ImageAugment(jitter=1, noise=0), generator(), box=(0, 255))
+    assert torch.allclose((one + 1) * 127.5, two, atol=0.05)
+
+
+# ---- noise ----
+
+
+@pytest.mark.parametrize("std", [0.03, 0.3])
+def test_noise_has_its_size(std):
+    x = images(50, 3, 32, 32)
+    noise = augment_images(x, ImageAugment(jitter=0, gray=0, crop=0, noise=std), generator()) - x
+    assert float(noise.std()) == pytest.approx(std, rel=0.01)
+    assert abs(float(noise.mean())) < 0.01 * std
+
+
+# ---- problems ----
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"jitter": 1.5}, {"gray": -0.1}, {"hue": 0.6}, {"brightness": 2}, {"crop": -1}, {"noise": -0.1}]
+)
+def test_settings_that_cannot_be(wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        ImageAugment(**wrong)
+
+
+def test_images_that_cannot_be():
+    with pytest.raises(DataError, match="float images"):
+        augment_images(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), ImageAugment(), generator())
+    with pytest.raises(DataError, match="float images"):
+        augment_images(torch.zeros(2, 192), ImageAugment(), generator())
+    with pytest.raises(DataError, match="border of 4"):
+        augment_images(torch.zeros(2, 3, 8, 4), ImageAugment(), generator())
