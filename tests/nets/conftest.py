@@ -1,0 +1,58 @@
+"""One small density of every kind."""
+
+import pytest
+import torch
+from torch import nn
+
+from gedi.nets import (
+    ClusterDensity,
+    ContrastiveDensity,
+    Density,
+    EnergyDensity,
+    FlowDensity,
+    MLPEncoder,
+    Projector,
+    Prototypes,
+    VaeDensity,
+)
+from gedi.objectives.contrastive import negative_squared_distance
+
+SUPPORT = (torch.full((2,), -2.0), torch.full((2,), 2.0))
+
+
+def rows(n=16, d=2, seed=0, dtype=torch.float64):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def head(*last, normalise):
+    """Encoder and projector whose batch norms have seen data."""
+    layers = nn.Sequential(MLPEncoder(2, [16], 8), Projector(8, 12, 4, normalise=normalise), *last)
+    layers(3 * rows(64, dtype=torch.float32) + 1)
+    return layers
+
+
+def make(kind: str, seed: int = 0, support=SUPPORT, sharpen: float = 1.0) -> Density:
+    """A small one in float64. ``sharpen`` takes it away from its start, where an energy is nearly flat."""
+    torch.manual_seed(seed)
+    if kind == "energy":
+        density = EnergyDensity(MLPEncoder(2, [16, 8], 4), nn.Linear(4, 1, bias=False), support=support)
+    elif kind == "contrastive":
+        bank = rows(5, 4, seed=9, dtype=torch.float32)
+        density = ContrastiveDensity(
+            head(normalise=False), bank, similarity=negative_squared_distance, tau=2.0, support=support
+        )
+    elif kind == "cluster":
+        density = ClusterDensity(head(Prototypes(3, 4), normalise=True), tau=0.3, support=support)
+    elif kind == "flow":
+        density = FlowDensity((2,), hidden=[16])
+    else:
+        density = VaeDensity((2,), latent=2, hidden=[16], importance=8)
+    with torch.no_grad():
+        for parameter in density.parameters():
+            parameter.mul_(sharpen)
+    return density.double()
+
+
+@pytest.fixture(name="make")
+def _make():
+    return make

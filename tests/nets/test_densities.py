@@ -1,0 +1,112 @@
+"""What every density promises."""
+
+import pytest
+import torch
+from safetensors.torch import load, save
+
+from gedi.sampling import Box, dam, score, sgld
+
+ENERGY_BASED = ["energy", "contrastive", "cluster"]
+KINDS = [*ENERGY_BASED, "flow", "vae"]
+
+
+def rows(n=16, d=2, seed=0, dtype=torch.float64):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_score_is_the_slope_of_log_density(make, kind):
+    density, x, h = make(kind, sharpen=1.5), 1.5 * rows(), 1e-6  # some rows lie beyond the support
+    slopes = [
+        (density.log_density(x + h * e) - density.log_density(x - h * e)) / (2 * h) for e in torch.eye(2).double()
+    ]
+    assert torch.allclose(density.score(x), torch.stack(slopes, dim=1).detach(), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_score_works_without_grad_and_leaves_the_parameters_alone(make, kind):
+    density, x = make(kind), rows()
+    with torch.no_grad():
+        quiet = density.score(x)
+    assert torch.equal(quiet, density.score(x)) and not quiet.requires_grad
+    assert torch.allclose(quiet, score(density.log_density, x), atol=1e-12)
+    assert all(p.grad is None for p in density.parameters())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_point_does_not_feel_the_other_rows_and_leaves_no_trace(make, kind):
+    density, x = make(kind).train(), rows()
+    before = {name: value.clone() for name, value in density.state_dict().items()}
+    whole, slope = density.log_density(x), density.score(x)
+    assert whole.shape == (16,) and density.log_density(x[:1]).shape == (1,)
+    assert torch.allclose(density.log_density(x[:3]), whole[:3], atol=1e-12)
+    assert torch.allclose(density.score(x[:3]), slope[:3], atol=1e-12)
+    assert torch.equal(density.log_density(x), whole)  # no hidden noise
+    assert all(torch.equal(value, before[name]) for name, value in density.state_dict().items())
+    assert all(part.training for part in density.modules())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dam_walks_on_it(make, kind):
+    density, x = make(kind, sharpen=1.5), rows(dtype=torch.float64)
+
+    def walk(**options):
+        g = torch.Generator().manual_seed(3)
+        return dam(density.log_density, x, radius=0.1, steps=10, generator=g, max_drop=0.05, **options)
+
+    (end, info), (other, _) = walk(gradient=density.score), walk()
+    assert torch.allclose(end, other, atol=1e-10)
+    change = density.log_density(end) - density.log_density(x)
+    assert torch.allclose(info.log_density_change, change, atol=1e-10)
+    assert info.log_density_change.min() >= -0.05 and info.distance.max() > 0.05
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_langevin_steps_climb_it_and_stay_in_the_box(make, kind):
+    density, x = make(kind, sharpen=1.5), rows(64)
+    box = Box(torch.full((2,), -2.0).double(), torch.full((2,), 2.0).double())  # the walls' own
+    start = 0.9 * box.clamp(x)
+    options = {"noise": 1e-9, "step": 1e-6, "steps": 20, "box": box}
+    end, _ = sgld(density.log_density, start, generator=torch.Generator().manual_seed(0), **options)
+    fast, _ = sgld(
+        density.log_density, start, generator=torch.Generator().manual_seed(0), gradient=density.score, **options
+    )
+    assert torch.allclose(end, fast, atol=1e-10)
+    assert (box.clamp(end) == end).all()
+    gain = (density.log_density(end) - density.log_density(start)).mean().detach()
+    expected = 20 * 1e-6 * density.score(start).square().sum(1).mean()  # first order in the step
+    assert float(gain) == pytest.approx(float(expected), rel=0.05)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_safetensors_round_trip_gives_the_same_numbers(make, kind):
+    density, other, x = make(kind, 0), make(kind, 1), rows()
+    assert not torch.allclose(density.log_density(x), other.log_density(x))
+    other.load_state_dict(load(save(density.state_dict())))
+    assert torch.equal(density.log_density(x), other.log_density(x))
+    assert torch.equal(density.score(x), other.score(x))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_draws_the_samples(make, kind):
+    density = make(kind)
+    draws = [density.sample(7, torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)]
+    if density.needs_samples:
+        assert kind in ENERGY_BASED and draws == [None] * 3
+        with pytest.raises(ValueError, match="samples"):
+            density.loss(rows())
+    else:
+        assert draws[0].shape == (7, 2) and not draws[0].requires_grad
+        assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision_leaves_log_p_in_float32(make, kind):
+    density, x = make(kind).float(), rows(dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = density.log_density(x)
+    assert half.isfinite().all()
+    if kind in ("flow", "vae"):
+        assert torch.equal(half, density.log_density(x))
+    elif kind != "energy":  # u^T enc(x) is a plain product, as in GediNet
+        assert half.dtype == torch.float32

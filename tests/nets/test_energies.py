@@ -1,0 +1,187 @@
+"""The energy-based densities: u^T enc(x), Eq. 9 and JEM's, and how they learn from samples."""
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from torch import nn
+
+from gedi.nets import ClusterDensity, ContrastiveDensity, EnergyDensity, GediNet, MLPEncoder, Projector
+from gedi.objectives import SIMILARITIES, contrastive_divergence, contrastive_log_density
+from gedi.objectives.contrastive import cosine, negative_squared_distance
+from gedi.sampling import score
+
+KINDS = ["energy", "contrastive", "cluster"]
+SUPPORT = (torch.full((2,), -2.0), torch.full((2,), 2.0))
+
+
+def rows(n=16, d=2, seed=0, dtype=torch.float64):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+# Learning from samples (Eq. 12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_loss_is_contrastive_divergence(make, kind):
+    density, x, samples = make(kind), rows(), rows(8, seed=1)
+    expected = contrastive_divergence(density.log_density(x), density.log_density(samples))
+    assert torch.allclose(density.loss(x, samples), expected, atol=1e-12)
+    samples.requires_grad_(True)
+    density.loss(x, samples).backward()
+    assert samples.grad is None  # Eq. 12 holds the samples fixed
+
+
+def grid(side=60, reach=3.0):
+    line = (torch.arange(side, dtype=torch.float64) + 0.5) / side * 2 * reach - reach
+    return torch.cartesian_prod(line, line)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_of_the_loss_is_that_of_the_likelihood(make, kind):
+    """With samples of the model, in proportion to p on a grid, against finite differences of the normalised NLL."""
+    density, data, points = make(kind, sharpen=1.5), 0.7 * rows(seed=4), grid()
+
+    @torch.no_grad()
+    def nll():
+        return torch.logsumexp(density.log_density(points), 0) - density.log_density(data).mean()
+
+    n = 100_000
+    with torch.no_grad():
+        mass = torch.softmax(density.log_density(points), 0).cumsum(0)
+    places = torch.searchsorted(mass, (torch.arange(n, dtype=torch.float64) + 0.5) / n).clamp(max=len(points) - 1)
+    density.loss(data, points[places]).backward()
+
+    g, h = torch.Generator().manual_seed(0), 1e-5
+    for parameter in density.parameters():
+        flat, gradient = parameter.data.view(-1), parameter.grad.view(-1)
+        for i in torch.randint(len(flat), (2,), generator=g).tolist():
+            kept = flat[i].item()
+            values = []
+            for moved in (kept + h, kept - h):
+                flat[i] = moved
+                values.append(nll())
+            flat[i] = kept
+            slope = (values[0] - values[1]) / (2 * h)
+            assert float(gradient[i]) == pytest.approx(float(slope), rel=0.01, abs=2e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_walls_make_the_far_away_improbable(make, kind):
+    far = torch.tensor([[50.0, -50.0]], dtype=torch.float64)
+    near = torch.zeros(1, 2, dtype=torch.float64)
+    walled, open_ = make(kind), make(kind, support=None)
+    assert torch.equal(walled.log_density(near), open_.log_density(near))
+    fall = 2 * 48**2 / (2 * 0.1**2)
+    assert torch.allclose(open_.log_density(far) - walled.log_density(far), torch.tensor(fall).double())
+
+
+def test_modules_in_mixed_modes_come_back_as_they_were(make):
+    density = make("contrastive").train()
+    density.embed[1].eval()
+    modes = [part.training for part in density.modules()]
+    density.score(rows())
+    assert [part.training for part in density.modules()] == modes
+
+
+# (a) u^T enc(x)
+
+
+@pytest.mark.parametrize("support", [None, SUPPORT])
+def test_the_energy_is_that_of_gedinet(support):
+    torch.manual_seed(0)
+    net = GediNet(
+        MLPEncoder(2, [16, 8], 4), representation=4, embedding=3, projector_hidden=4, n_clusters=2, support=support
+    )
+    density, x = EnergyDensity(net.encoder, net.energy_head, support=support), 3 * rows(dtype=torch.float32)
+    assert torch.equal(density.log_density(x), net.log_density(x))
+    assert torch.equal(density.score(x), net.score(x))
+
+
+def test_an_encoder_without_a_closed_form_has_a_score():
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+    density = EnergyDensity(plain, nn.Linear(3, 1, bias=False))
+    x = rows(5, 4, dtype=torch.float32).view(5, 1, 2, 2)
+    assert density.log_density(x).shape == (5,)
+    assert torch.equal(density.score(x), score(density.log_density, x))
+
+
+# (b) Eq. 9
+
+
+def test_contrastive_density_is_equation_9_on_numbers():
+    bank = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+    density = ContrastiveDensity(nn.Identity(), bank, similarity=negative_squared_distance, tau=0.5)
+    x = torch.tensor([[0.0, 0.0], [3.0, 4.0]])  # squared distances 0 and 1, 25 and 20
+    expected = torch.tensor([1 + torch.exp(torch.tensor(-2.0)).item(), 0]).log()
+    expected[1] = -40 + torch.log1p(torch.exp(torch.tensor(-10.0)))
+    assert torch.allclose(density.log_density(x), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", list(SIMILARITIES))
+def test_contrastive_density_is_the_objectives_own(name):
+    density = ContrastiveDensity(nn.Identity(), rows(6, 3, seed=1), similarity=SIMILARITIES[name], tau=0.2)
+    x = rows(4, 3)
+    expected = contrastive_log_density(x, density.bank, tau=0.2, similarity=name)
+    assert torch.allclose(density.log_density(x), expected, atol=1e-12)
+
+
+def test_refresh_fills_the_bank_with_embeddings(make):
+    density = make("contrastive").train()
+    x = rows(5, seed=7)
+    density.refresh(x)
+    assert torch.equal(density.bank, density.embedding(x)) and not density.bank.requires_grad
+    assert torch.equal(load(save(density.state_dict()))["bank"], density.bank)
+    with pytest.raises(ValueError, match=r"\(5, 4\).*\(6, 4\)"):
+        density.refresh(rows(6))
+
+
+def test_a_live_bank_takes_part_in_the_gradient(make):
+    density, x, samples = make("contrastive"), rows(5), rows(5, seed=1)
+    view = x + 0.1
+    density.refresh(view)
+    still = density.loss(x, samples)
+    live = density.loss(x, samples, bank=density.embedding(view))
+    assert torch.allclose(still, live, atol=1e-12)
+    weight = density.embed[0].last.weight
+    one, two = (torch.autograd.grad(loss, weight)[0] for loss in (still, live))
+    assert not torch.allclose(one, two, atol=1e-6)
+    bank = density.embedding(view).detach()
+    (detached,) = torch.autograd.grad(density.loss(x, samples, bank=bank), weight)
+    assert torch.allclose(detached, one, atol=1e-12)
+
+
+def test_penalty_is_on_the_lengths_of_data_and_samples_and_not_in_the_density(make):
+    density, x, samples = make("contrastive"), rows(), rows(4, seed=1)
+    plain, before = density.loss(x, samples), density.log_density(x)
+    density.penalty = 0.3
+    lengths = [density.embedding(rows_).square().sum(1).mean() for rows_ in (x, samples)]
+    assert torch.allclose(density.loss(x, samples) - plain, 0.3 * (lengths[0] + lengths[1]), atol=1e-12)
+    assert torch.equal(density.log_density(x), before)
+
+
+def test_on_the_sphere_the_penalty_has_no_gradient():
+    torch.manual_seed(0)
+    embed = nn.Sequential(MLPEncoder(2, [16], 8), Projector(8, 12, 4, normalise=True)).double()
+    density = ContrastiveDensity(embed, rows(5, 4), similarity=cosine).double()
+    x, samples, weight = rows(), rows(seed=1), embed[0].last.weight
+    (plain,) = torch.autograd.grad(density.loss(x, samples), weight)
+    density.penalty = 10.0
+    (penalised,) = torch.autograd.grad(density.loss(x, samples), weight)
+    assert torch.allclose(plain, penalised, atol=1e-9)
+
+
+# (c) JEM's
+
+
+def test_log_density_is_the_marginal_of_the_joint_over_clusters(make):
+    density, x = make("cluster", support=None).eval(), rows()
+    joint = density.scorer(x) / 0.3
+    assert torch.allclose(density.log_density(x), joint.exp().sum(1).log(), atol=1e-12)
+    conditional = joint - density.log_density(x)[:, None]
+    assert torch.allclose(conditional, torch.log_softmax(joint, dim=1), atol=1e-12)
+
+
+def test_large_scores_do_not_overflow():
+    density = ClusterDensity(nn.Identity(), tau=0.01)
+    assert torch.allclose(density.log_density(torch.tensor([[50.0, 10.0]])), torch.tensor([5000.0]))
