@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gedi.training.world import World
 
 PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
-METHOD_NAMES = ("gedi", "jem", "swav")
+METHOD_NAMES = ("gedi", "jem", "swav", "barlow", "vicreg", "w-mse", "simclr", "protocpc")
 HARDWARE = ("device", "devices", "nodes", "precision", "timeout")
 # By name: the classes live beside torch, which a wrong command should not have to wait for.
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
@@ -139,6 +139,7 @@ def build_parser() -> Parser:
     reproduce.add_argument("--out", metavar="DIR", help="default: results/SCALE")
     reproduce.add_argument("--jobs", type=int, default=2, help="processes, one thread each (default: 2)")
 
+    command("methods", run_methods, "what --method can be, with the equations of its terms", "gedi methods")
     command("datasets", run_datasets, "what is known, where it is looked for, what is present", "gedi datasets")
     fetch = command("fetch", run_fetch, "download a named image set and verify it", "gedi fetch mnist")
     fetch.add_argument("name", metavar="NAME", help="mnist, fashion-mnist, svhn, cifar10 or cifar100")
@@ -359,6 +360,17 @@ def run_eval(args: argparse.Namespace) -> None:
         foreign = _rows(model, _load(args.ood, split="test", seed=args.seed), args.ood)
         scores["ood"] = {"data": args.ood} | ood_scores(model, rows, foreign)
     sys.stdout.write(json.dumps(scores, indent=2) + "\n")
+
+
+def run_methods(args: argparse.Namespace) -> None:
+    from gedi.training.presets import METHODS, preset, with_method
+
+    table = Table("method", "what it trains", "terms")
+    for name, method in METHODS.items():
+        objective = with_method(preset("toy", n_features=2), name).objective
+        terms = ", ".join(f"{family}: {term.kind} ({term.equation})" for family, term in objective.items())
+        table.add_row(name, (method.__doc__ or "").splitlines()[0], terms)
+    out.print(table)
 
 
 def run_datasets(args: argparse.Namespace) -> None:

@@ -30,7 +30,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     preset : str or None
         Named settings ("toy", "rows", "digits", "smoke", "paper"); None chooses by the data's shape.
     method : str
-        "gedi", or a baseline trained by the same code: "jem", "swav".
+        "gedi", or another method trained by the same code: "jem", "swav", "barlow", "vicreg", "w-mse", "simclr",
+        "protocpc".
     n_init : int or None
         Starts tried on the same energy; the lowest objective is kept. None: the preset's.
     training : mapping or None

@@ -9,7 +9,7 @@ import yaml
 
 from gedi.training import runs
 
-COMMANDS = ("demo", "fit", "resume", "predict", "sample", "eval", "datasets", "fetch", "reproduce")
+COMMANDS = ("demo", "fit", "resume", "predict", "sample", "eval", "methods", "datasets", "fetch", "reproduce")
 
 
 # ---- help ----

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import fields
 
+import numpy as np
 import pytest
 
 from gedi.errors import ConfigError
@@ -123,3 +124,15 @@ def test_all_run_through_the_same_recipe(blobs, tiny, monkeypatch, name):
     model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
     assert len(seen) == 1 and model.net is seen[0].state.net
     assert model.predict_proba(blobs).shape == (80, 2)
+
+
+@pytest.mark.parametrize("name", ["barlow", "vicreg", "w-mse", "simclr", "protocpc"])
+def test_methods_without_a_density_train_their_term_alone_and_find_clear_clusters(blobs, tiny, calls, name):
+    config = with_method(tiny(step2__iterations=60), name)
+    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    assert calls == {"sgld": 0, "dam": 0}
+    assert {line["stage"] for line in model.history} == {"embedding"} and config.embedding.iterations == 4 + 60
+    if name != "protocpc":  # its prototypes are its own; the others' are the centres of k-means
+        labels = model.predict(blobs)
+        assert len(set(labels[:40])) == 1 and len(set(labels[40:])) == 1 and labels[0] != labels[40]
+    assert np.allclose(np.linalg.norm(model.transform(blobs), axis=1), 1)

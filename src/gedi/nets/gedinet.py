@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from gedi.nets.encoder import MLPEncoder
 from gedi.nets.heads import Projector, Prototypes
@@ -16,7 +17,9 @@ class GediNet(nn.Module):
     learned, and an encoder of waves repeats itself there: log p falls off as a Gaussian of width ``wall`` instead, so
     that foreign points are improbable. Without a support (the paper) log p is u^T enc(x) everywhere.
 
-    The energy's encoder is the clusters' own unless two encoders are asked for (the ablation 'no NF, 2 enc.').
+    ``head`` is the projector that `embed` reads: methods that train L_NF's relatives alone have trained only
+    ``nf_projector``. The energy's encoder is the clusters' own unless two encoders are asked for (the ablation
+    'no NF, 2 enc.').
     """
 
     low: torch.Tensor | None
@@ -30,12 +33,14 @@ class GediNet(nn.Module):
         embedding: int,
         projector_hidden: int,
         n_clusters: int,
+        head: str = "projector",
         energy_encoder: nn.Module | None = None,
         support: tuple[torch.Tensor, torch.Tensor] | None = None,
         wall: float = 0.1,
     ) -> None:
         super().__init__()
         self.encoder = encoder
+        self.head = head
         self.own_energy_encoder = energy_encoder
         self.wall = wall
         self.register_buffer("low", None if support is None else support[0].clone())
@@ -74,7 +79,8 @@ class GediNet(nn.Module):
 
     def embed(self, x: torch.Tensor) -> torch.Tensor:
         """g(x) = proj(enc(x)), on the unit sphere."""
-        return self.projector(self.encoder(x))
+        h = self.encoder(x)
+        return self.projector(h) if self.head == "projector" else F.normalize(self.nf_projector(h), dim=1)
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
         """Cosine scores U^T g(x)."""

@@ -61,6 +61,7 @@ def assemble(config: NetConfig, n_features: int, n_clusters: int, box: Box | Non
         embedding=config.embedding,
         projector_hidden=config.projector_hidden,
         n_clusters=n_clusters,
+        head=config.head,
         energy_encoder=_mlp(config, n_features) if config.two_encoders else None,
         support=box if config.walls else None,
     )

@@ -26,6 +26,7 @@ class NetConfig:
     activation: Literal["silu", "leaky_relu"] = "silu"  # smooth: DAM needs smooth tangents (paper: leaky_relu)
     first: Literal["waves", "linear"] = "waves"  # first layer: sines of random frequencies, or as the others (paper)
     frequency: float | None = None  # typical frequency of the waves; None: 0.3 / the data's neighbour distance
+    head: Literal["projector", "nf_projector"] = "projector"  # what embeddings and clusters are read from
     walls: bool = True  # log p falls off outside the sampler's box, where nothing was learned (paper: no)
     two_encoders: bool = False  # ablation 'no NF, 2 enc.': the energy gets an encoder of its own
 

@@ -56,7 +56,7 @@ class TrainedModel:
     @property
     def has_clusters(self) -> bool:
         """Purely generative methods (JEM) have no cluster head: every row is of cluster 0."""
-        return self.config.step2.iterations > 0
+        return self.config.embedding.iterations + self.config.step2.iterations > 0
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """p(y|x) (Eq. 3), [n, n_clusters]."""

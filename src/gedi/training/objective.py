@@ -34,7 +34,8 @@ class Term:
     kind: str = ""  # its name within the family
     weight: float = 1.0  # of its loss; 0 leaves the term out
     equation: ClassVar[str] = ""  # where it comes from
-    has_clusters: ClassVar[bool] = False  # it trains the prototypes: it has to wait for step 2
+    has_clusters: ClassVar[bool] = False  # it needs clusters to start from: it has to wait for step 2
+    trains_prototypes: ClassVar[bool] = False  # clusters are read from its prototypes, and need no k-means
 
     @abstractmethod
     def losses(self, views: Views) -> dict[str, torch.Tensor]:

@@ -18,7 +18,8 @@ from gedi.training.config import (
     TrainingConfig,
     override,
 )
-from gedi.training.terms import Energy, Gaussian, Sinkhorn
+from gedi.training.objective import Term
+from gedi.training.terms import Barlow, Energy, Gaussian, NtXent, ProtoCpc, Sinkhorn, Vicreg, WMse
 
 
 def toy() -> TrainingConfig:
@@ -140,7 +141,54 @@ def swav(config: TrainingConfig) -> None:
     config.objective = {"clustering": clustering}
 
 
-METHODS: dict[str, Callable[[TrainingConfig], None]] = {"gedi": lambda config: None, "jem": jem, "swav": swav}
+def gedi(config: TrainingConfig) -> None:
+    """GEDI: the density first, then density, L_NF and clusters together."""
+
+
+def _embedding_alone(config: TrainingConfig, family: str, term: Term) -> None:
+    """One term that needs no clusters, for all iterations; clusters by k-means of the embeddings."""
+    total = config.step1.iterations + config.embedding.iterations + config.step2.iterations
+    config.embedding = replace(config.embedding if config.embedding.iterations else config.step2, iterations=total)
+    config.step1.iterations = config.step2.iterations = 0
+    config.objective = {family: term}
+    config.net.head = "nf_projector" if family == "negative_free" else "projector"
+
+
+def barlow(config: TrainingConfig) -> None:
+    """Barlow Twins: features of two views correlate each with itself and no other; clusters by k-means."""
+    _embedding_alone(config, "negative_free", Barlow())
+
+
+def vicreg(config: TrainingConfig) -> None:
+    """VICReg: views close, features spread and uncorrelated; clusters by k-means."""
+    _embedding_alone(config, "negative_free", Vicreg())
+
+
+def w_mse(config: TrainingConfig) -> None:
+    """W-MSE: whitened views close; clusters by k-means."""
+    _embedding_alone(config, "negative_free", WMse())
+
+
+def simclr(config: TrainingConfig) -> None:
+    """SimCLR: two views of a row told from all other rows; clusters by k-means."""
+    _embedding_alone(config, "contrastive", NtXent())
+
+
+def protocpc(config: TrainingConfig) -> None:
+    """ProtoCPC: prototypes of one view predicted by an averaged teacher from the other."""
+    _embedding_alone(config, "contrastive", ProtoCpc())
+
+
+METHODS: dict[str, Callable[[TrainingConfig], None]] = {
+    "gedi": gedi,
+    "jem": jem,
+    "swav": swav,
+    "barlow": barlow,
+    "vicreg": vicreg,
+    "w-mse": w_mse,
+    "simclr": simclr,
+    "protocpc": protocpc,
+}
 
 
 def no_nf(config: TrainingConfig) -> None:

@@ -28,13 +28,24 @@ def train(run: Engine) -> None:
     for attempt in run.attempts():
         for batch in run.stage("embedding", config.embedding):
             run.descend(losses := embedding_losses(run, batch), weights(run, losses))
-        if run.is_before("step2"):
+        if config.step2.iterations and run.is_before("step2"):
             set_start(run, seed=attempt)
         for batch in run.stage("step2", config.step2):
             run.descend(losses := all_losses(run, batch), weights(run, losses))
     if state.kept.weights:
         state.load_weights(state.kept.weights)
     state.net.eval()
+    if config.embedding.iterations and not any(term.trains_prototypes for term in config.objective.values()):
+        place_prototypes(run)
+
+
+@torch.no_grad()
+def place_prototypes(run: Engine) -> None:
+    """Clusters for methods that train none: k-means of the embeddings, its centres as prototypes."""
+    z = torch.cat([run.state.net.embed(x) for x in run.x.split(4096)])
+    found = run.world.from_main(lambda: kmeans(z.cpu().numpy(), run.n_clusters, 0, n_init=run.config.start.repeats)[1])
+    directions = run.state.net.prototypes.directions
+    directions[: len(found)] = torch.as_tensor(found).to(directions)
 
 
 def density_losses(run: Engine, batch: Batch) -> Losses:

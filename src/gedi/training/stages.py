@@ -136,7 +136,8 @@ class Stages:
 
     def attempts(self) -> Iterator[int]:
         """The starts of step 2 still to be tried, each from the weights of step 1."""
-        last = self.config.n_init if self.config.step2.iterations else 0
+        config = self.config
+        last = config.n_init if config.step2.iterations else min(1, config.embedding.iterations)
         for attempt in range(self.state.attempt, last):
             if attempt > self.state.attempt or self.state.stage == "after step1":
                 self._begin_attempt(attempt)

@@ -25,6 +25,7 @@ class Clustering(Term):
     tau: float = 0.1  # temperature of p(y|x)
     marginals: Literal["uniform", "start"] = "start"  # cluster sizes asked for: equal, or those of the start
     has_clusters: ClassVar[bool] = True
+    trains_prototypes: ClassVar[bool] = True
 
     def names(self) -> tuple[str, ...]:
         return ("clustering_augment", "clustering_dam", "anchor")

@@ -61,6 +61,7 @@ class ProtoCpc(Contrastive):
     kind: str = "protocpc"
     sharpness: float = 0.04  # temperature of the teacher; below tau it sharpens
     equation: ClassVar[str] = "App. D"
+    trains_prototypes: ClassVar[bool] = True
 
     def losses(self, views: Views) -> dict[str, torch.Tensor]:
         scores, scores_view = views.pair(views.scores)
