@@ -11,7 +11,7 @@ import torch
 
 from gedi.cli import main
 from gedi.data import load
-from gedi.training import stages
+from gedi.training import recipe, stages
 from gedi.training.checkpoint import Checkpoints, pack
 from gedi.training.config import GuardConfig
 from gedi.training.guard import DivergedError, Guard, GuardWarning, Symptom, divergence, is_calm, worries
@@ -70,8 +70,6 @@ def test_clusters_that_do_not_form_walks_that_leave_and_empty_clusters_are_worri
 
 def failing(run, monkeypatch, when):
     """Make the generative term NaN at the calls in ``when``."""
-    from gedi.training import recipe
-
     calls = [0]
     original = recipe.density_losses
 
@@ -134,6 +132,23 @@ def test_after_the_last_try_the_run_stops_and_says_what_it_saw(make_engine, tiny
     ):
         train(run)
     assert [event["action"].split()[0] for event in error.value.events] == ["rolled", "rolled", "stopped"]
+
+
+def test_a_start_that_diverges_does_not_take_the_others_with_it(make_engine, tiny, monkeypatch):
+    run = make_engine(tiny(n_init=3))
+    original = recipe.all_losses
+
+    def losses(run, batch):
+        found = original(run, batch)
+        return {name: loss * math.nan for name, loss in found.items()} if run.state.attempt == 1 else found
+
+    monkeypatch.setattr(recipe, "all_losses", losses)
+    with pytest.warns(GuardWarning, match="start 2 diverged and is given up"):
+        train(run)
+    assert {line["attempt"] for line in run.journal.history if "objective" in line} == {0, 2}
+    assert math.isfinite(run.state.kept.objective)
+    final = run.state.net.state_dict()
+    assert all(torch.equal(final[name], value) for name, value in run.state.kept.weights.items())
 
 
 def test_watching_says_it_once_and_goes_on(make_engine, tiny):

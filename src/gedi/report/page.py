@@ -19,6 +19,7 @@ TEMPLATE = """<!doctype html>
   table { border-collapse: collapse; }
   th, td { padding: .35rem .9rem; border-bottom: 1px solid var(--line); text-align: left; }
   .scroll { overflow-x: auto; }
+  figure { margin: 1rem 0; }
   img { max-width: 100%; background: white; border-radius: .4rem; }
   figcaption, .notes { opacity: .8; }
 </style>

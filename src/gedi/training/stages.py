@@ -15,7 +15,7 @@ from gedi.training.build import build_net
 from gedi.training.checkpoint import Checkpoints, Tensors, pack, unpack
 from gedi.training.config import StageConfig, TrainingConfig
 from gedi.training.expected import ExpectedCheckpoint, longest_queue
-from gedi.training.guard import Guard, Packed, Symptom, is_calm, worries
+from gedi.training.guard import DivergedError, Guard, Packed, Symptom, is_calm, worries
 from gedi.training.journal import Journal, Log, Progress
 from gedi.training.schedule import adam, rate
 from gedi.training.state import Best, TrainState, averaged_copy
@@ -117,6 +117,8 @@ class Stages:
             with self.journal.timed_as_loss():
                 yield self._batch(config.batch_size)
             if self._went_wrong():
+                if state.stage != name:  # this attempt was given up
+                    return
                 continue
             state.iteration += 1
             # Young averages forget faster, so that a stage's first weights do not linger in its last.
@@ -193,6 +195,13 @@ class Stages:
         assert symptom is not None
         try:
             calm = guard.back_off(self._where(), symptom)
+        except DivergedError:
+            if not state.kept.weights:
+                raise
+            # Other starts got through: theirs is kept, and this one is over.
+            self.journal.tell(f"start {state.attempt + 1} diverged and is given up; the best of the others is kept.")
+            state.stage, state.iteration = STAGES[-1], 0
+            return True
         finally:
             self.journal.record(guard.events[-1])
         self.journal.tell("{stage}, iteration {iteration}: {seen}; {action}.".format(**guard.events[-1]))
