@@ -8,31 +8,26 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from gedi import __version__
 from gedi.errors import ConfigError, DataError, GediError
 from gedi.experiments import EXPERIMENTS, find
-from gedi.report.terminal import progress_bar, say, show_outcome, stop_on_signal
+from gedi.fitting import label_scores, run_fit, run_resume
+from gedi.report.terminal import err, out, say, show_outcome
 
 if TYPE_CHECKING:
     from gedi.data import Dataset
-    from gedi.training.config import TrainingConfig
-    from gedi.training.world import World
 
 PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
 METHOD_NAMES = ("gedi", "jem", "swav", "barlow", "vicreg", "w-mse", "simclr", "protocpc")
-HARDWARE = ("device", "devices", "nodes", "precision", "timeout")
 # By name: the classes live beside torch, which a wrong command should not have to wait for.
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
-out, err = Console(), Console(stderr=True)
 
 
 class Parser(argparse.ArgumentParser):
@@ -205,131 +200,6 @@ def seed(text: str) -> int:
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def run_fit(args: argparse.Namespace) -> None:
-    from gedi.data import check_rows
-    from gedi.training import runs
-    from gedi.training.config import to_dict
-    from gedi.training.expected import check_sizes
-    from gedi.training.world import is_first_process
-
-    hardware = {name: getattr(args, name) for name in HARDWARE}
-    data = _load(args.data, seed=args.seed, label_column=args.label_column)
-    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=args.n_clusters)
-    config = _settings(args, rows.shape[1], data.image_shape)
-    check_sizes(config, rows.shape[1], args.n_clusters)
-    path = Path(args.data)
-    plan = {
-        "data": str(path.resolve()) if path.exists() else args.data,
-        "label_column": args.label_column,
-        "rows_sha256": runs.fingerprint(rows),
-        "n_clusters": args.n_clusters,
-        "method": args.method,
-        "seed": args.seed,
-        "hardware": hardware,
-        "tensorboard": args.tensorboard,
-        "training": to_dict(config),
-    }
-    if args.resume and (Path(args.out) / runs.PLAN).is_file():
-        begun = runs.read_plan(args.out)
-        for name in ("data", "label_column", "n_clusters", "method", "seed", "training"):
-            if begun.get(name) != plan[name]:
-                raise ConfigError(
-                    f"{args.out} was begun with another {name}: go on with gedi resume, or choose another --out."
-                )
-        _go_on(Path(args.out), args.save_every, hardware)
-        return
-    if not is_first_process():
-        _train(Path(args.out), plan, data, rows, args.save_every)
-        return
-    with runs.claimed(args.out) as folder:
-        say(err, _cost_line(rows, config, args.n_clusters, data.image_shape))
-        runs.write_plan(folder, plan)
-        _train(folder, plan, data, rows, args.save_every)
-
-
-def run_resume(args: argparse.Namespace) -> None:
-    given = {name: getattr(args, name) for name in HARDWARE if getattr(args, name) is not None}
-    _go_on(Path(args.model), args.save_every, given)
-
-
-def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
-    from gedi.data import check_rows
-    from gedi.training import runs
-
-    plan = runs.read_plan(folder)
-    if (folder / runs.MODEL).is_file():
-        say(out, f"{folder} is finished already")
-        return
-    plan["hardware"] = plan["hardware"] | hardware
-    data = _load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"))
-    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=plan["n_clusters"])
-    if runs.fingerprint(rows) != plan["rows_sha256"]:
-        raise DataError(f"{plan['data']} has changed since the run began: start a new run instead.")
-    _train(folder, plan, data, rows, save_every)
-
-
-def _train(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_every: float) -> None:
-    from gedi.training import runs
-    from gedi.training.config import from_dict
-    from gedi.training.world import Hardware, World
-
-    config = from_dict(plan["training"])
-    hardware = Hardware(**plan["hardware"])
-    processes = hardware.devices * hardware.nodes
-    runs.check_sizes(folder, config, rows.shape[1], plan["n_clusters"], processes=processes)
-    world = World(hardware)
-    world.launch()
-    err.quiet = out.quiet = not world.is_main
-    with runs.locked(folder) if world.is_main else nullcontext():
-        _train_in(folder, plan, data, rows, save_every, world)
-
-
-def _train_in(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_every: float, world: World) -> None:
-    from gedi.training import runs
-    from gedi.training.checkpoint import Checkpoints
-    from gedi.training.config import from_dict
-    from gedi.training.guard import DivergedError
-    from gedi.training.metrics import MetricsLog
-    from gedi.training.model import fit_rows
-    from gedi.training.stages import StoppedError
-    from gedi.training.world import ProcessLostError
-
-    config = from_dict(plan["training"])
-    checkpoints = Checkpoints(folder)
-    about = {"data": data.name, "method": plan["method"], "hardware": plan["hardware"]}
-    try:
-        with (
-            stop_on_signal() as should_stop,
-            progress_bar(err, config) as report,
-            MetricsLog(folder, tensorboard=plan["tensorboard"] and world.is_main) as log,
-        ):
-            model = fit_rows(
-                rows,
-                n_clusters=plan["n_clusters"],
-                config=config,
-                seed=plan["seed"],
-                image_shape=data.image_shape,
-                world=world,
-                on_progress=report,
-                log=log,
-                checkpoints=checkpoints,
-                save_every=save_every,
-                should_stop=should_stop,
-            )
-    except (StoppedError, ProcessLostError) as error:
-        raise type(error)(f"{error} Go on with: gedi resume {folder}") from error
-    except DivergedError as error:
-        if world.is_main:
-            runs.write_results(folder, about | {"diverged": str(error), "guard": error.events})
-        raise DivergedError(f"{error} All that was seen is in {folder / runs.RESULTS}.", error.events) from error
-    if not world.is_main:
-        return
-    runs.save(model, folder, about | {"scores": _scores(model, rows, data)})
-    checkpoints.clear()
-    say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
-    say(out, f"next: gedi predict {folder} {plan['data']} --out clusters.csv")
-
-
 def run_predict(args: argparse.Namespace) -> None:
     from gedi.report.tables import prediction_columns, write_table
 
@@ -354,7 +224,7 @@ def run_eval(args: argparse.Namespace) -> None:
     model = _model(args.model)
     data = _load(args.data, split="test", seed=args.seed, label_column=args.labels)
     rows = _rows(model, data, args.data)
-    scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | _scores(model, rows, data)
+    scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data)
     scores["mean_log_density"] = float(model.score_samples(rows).mean())
     if args.ood:
         foreign = _rows(model, _load(args.ood, split="test", seed=args.seed), args.ood)
@@ -423,40 +293,6 @@ def run_demo(args: argparse.Namespace) -> None:
 # -- shared -----------------------------------------------------------------------------------------------------------
 
 
-def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int, ...] | None) -> TrainingConfig:
-    from gedi.training.presets import configure
-
-    changes = [_config_file(args.config), args.changes]
-    return configure(args.preset, args.method, *changes, n_features=n_features, image_shape=image_shape)
-
-
-def _config_file(path: str | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"The config {path} cannot be read: {' '.join(str(error).split())}.") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"The config {path} must be a mapping of settings.")
-    changes = content.get("training", content)
-    if not isinstance(changes, dict):
-        raise ConfigError(f"'training' in {path} must be a mapping of settings.")
-    return changes
-
-
-def _cost_line(rows: Any, config: TrainingConfig, n_clusters: int, image_shape: tuple[int, ...] | None) -> str:
-    from gedi.training.cost import estimate_seconds
-    from gedi.training.guard import DivergedError
-
-    stages = [config.step1.iterations, config.embedding.iterations, config.step2.iterations]
-    try:
-        cost = f"about {estimate_seconds(rows, config, n_clusters, image_shape):.0f} s"
-    except DivergedError:  # the run itself will find out, and report it
-        cost = "a trial of a few of them diverged"
-    return f"{len(rows):,} rows x {rows.shape[1]}, {' + '.join(str(n) for n in stages if n)} iterations, {cost}"
-
-
 def _load(name: str, **options: Any) -> Dataset:
     from gedi.data import load
 
@@ -476,12 +312,6 @@ def _rows(model: Any, data: Dataset, name: str) -> Any:
     if rows.shape[1] != model.n_features:
         raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {model.n_features}.")
     return rows
-
-
-def _scores(model: Any, rows: Any, data: Dataset) -> dict[str, float]:
-    from gedi.evaluation import clustering_scores
-
-    return {} if data.y is None else clustering_scores(data.y, model.predict(rows))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from gedi.training.journal import Progress
 
 
+out, err = Console(), Console(stderr=True)
+
+
 def say(console: Console, line: str, *, markup: bool = False) -> None:
     """One line as it is: no wrapping, and [brackets] in a path are not markup."""
     console.print(line, markup=markup, highlight=False, soft_wrap=True)

@@ -106,11 +106,6 @@ class Checkpoints:
                 expected.check_values(tensors)
             return tensors, counters
 
-    def clear(self) -> None:
-        """Remove all checkpoints: the run is finished, and its model is saved."""
-        for path in [self.folder / MANIFEST, *self.folder.glob("checkpoint-*.safetensors")]:
-            _remove(path)
-
     def _entries(self) -> list[dict[str, Any]]:
         path = self.folder / MANIFEST
         try:
