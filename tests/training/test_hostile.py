@@ -168,8 +168,6 @@ def test_folders_in_the_way_of_checkpoints_do_not_stop_a_run(tmp_path):
     for n in range(4):
         checkpoints.save({"x": torch.zeros(1)}, {"n": n})
     assert checkpoints.load()[1] == {"n": 3}
-    checkpoints.clear()
-    assert not checkpoints.exists()
 
 
 @pytest.mark.parametrize("file", ["/etc/passwd", "../x.safetensors", "a/b", "..", "", "checkpoint-1\n.safetensors", 7])
