@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import yaml
 
+from gedi import cli
 from gedi.training import runs
+from gedi.training.presets import METHODS, PRESETS
 
 COMMANDS = ("demo", "fit", "resume", "predict", "sample", "eval", "methods", "datasets", "fetch", "reproduce")
 
@@ -25,6 +27,11 @@ def test_help_names_every_command(capsys, gedi):
     assert gedi("--help") == 0
     out = capsys.readouterr().out
     assert all(command in out for command in COMMANDS)
+
+
+def test_the_flags_name_every_preset_and_method():
+    """They are written out beside the parser, which does not wait for torch."""
+    assert tuple(PRESETS) == cli.PRESET_NAMES and tuple(METHODS) == cli.METHOD_NAMES
 
 
 # ---- what works ----

@@ -132,19 +132,31 @@ def test_only_regular_files_are_loaded(folder, begun, name, kind, refused):
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "link", "device", "nowhere"])
-@pytest.mark.parametrize("name", [PLAN, MANIFEST, "checkpoint", "rows"])
+@pytest.mark.parametrize("name", [PLAN, MANIFEST, "checkpoint"])
 def test_only_regular_files_are_resumed(stopped, begun, name, kind, capsys, refused):
-    if name == "rows":  # data may be anywhere, and behind a link, but are a file
-        if kind in ("link", "nowhere"):
-            pytest.skip("allowed, and a DataError")
-        put(kind, stopped / "rows.npy", begun / "rows.npy")
-        change(stopped / PLAN, lambda plan: plan.update(data=str(stopped / "rows.npy")))
-    else:
-        entries = json.loads((stopped / MANIFEST).read_text())
-        for file in [e["file"] for e in entries] if name == "checkpoint" else [name]:
-            put(kind, stopped / file, begun / file)
+    entries = json.loads((stopped / MANIFEST).read_text())
+    for file in [e["file"] for e in entries] if name == "checkpoint" else [name]:
+        put(kind, stopped / file, begun / file)
     with refused(match="regular file|link"):
         raise RunError(resume(stopped, capsys))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("folder", "regular file"), ("pipe", "regular file"), ("device", "regular file"), ("nowhere", "There is no file")],
+)
+def test_data_that_are_not_a_file_are_refused(stopped, begun, kind, expected, capsys, refused):
+    put(kind, stopped / "rows.npy", begun / "rows.npy")
+    change(stopped / PLAN, lambda plan: plan.update(data=str(stopped / "rows.npy")))
+    with refused(match=expected):
+        raise RunError(resume(stopped, capsys))
+
+
+def test_data_may_lie_behind_a_link(stopped, begun):
+    """They belong to the user, not to the folder, and their checksum is known."""
+    put("link", stopped / "rows.npy", begun / "rows.npy")
+    change(stopped / PLAN, lambda plan: plan.update(data=str(stopped / "rows.npy")))
+    assert main(["resume", str(stopped)]) == 0
 
 
 def test_a_pipe_put_there_after_the_first_look_is_not_waited_for(folder, refused, monkeypatch):

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from gedi.nets.encoder import MLPEncoder
+from gedi.nets.walls import Support, Walled
 
 Similarity = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -67,7 +68,7 @@ def tempered_logsumexp(scores: torch.Tensor, tau: float) -> torch.Tensor:
     return torch.logsumexp(scores.to(torch.promote_types(scores.dtype, torch.float32)) / tau, dim=1)
 
 
-class EnergyBased(Density):
+class EnergyBased(Walled, Density):
     """log p(x) = f(x) + const, with walls around the support as in GediNet.
 
     f need not fall off by itself: cosines are bounded and waves repeat themselves, and exp f then has no integral over
@@ -80,14 +81,6 @@ class EnergyBased(Density):
     """
 
     needs_samples = True
-    low: torch.Tensor | None
-    high: torch.Tensor | None
-
-    def __init__(self, support: tuple[torch.Tensor, torch.Tensor] | None = None, wall: float = 0.1) -> None:
-        super().__init__()
-        self.wall = wall
-        self.register_buffer("low", None if support is None else support[0].clone())
-        self.register_buffer("high", None if support is None else support[1].clone())
 
     @abstractmethod
     def inside(self, x: torch.Tensor) -> torch.Tensor:
@@ -97,17 +90,7 @@ class EnergyBased(Density):
         """f(x), less the walls; the constant is not known."""
         with evaluating(self):
             value = self.inside(x)
-        return self._walled(x, value)
-
-    def _walled(self, x: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        if self.low is None:
-            return value
-        return value - self._outside(x).flatten(1).square().sum(1) / (2 * self.wall**2)
-
-    def _outside(self, x: torch.Tensor) -> torch.Tensor:
-        """How far x lies outside the support, coordinate by coordinate."""
-        assert self.low is not None and self.high is not None
-        return x - torch.minimum(torch.maximum(x, self.low), self.high)
+        return self.walled(x, value)
 
     def loss(
         self, x: torch.Tensor, samples: torch.Tensor | None = None, generator: torch.Generator | None = None
@@ -131,7 +114,7 @@ class EnergyDensity(EnergyBased):
         encoder: nn.Module,
         head: nn.Linear,
         *,
-        support: tuple[torch.Tensor, torch.Tensor] | None = None,
+        support: Support | None = None,
         wall: float = 0.1,
     ) -> None:
         super().__init__(support, wall)
@@ -145,8 +128,7 @@ class EnergyDensity(EnergyBased):
         """d log p / dx, in closed form where the encoder has one."""
         if not isinstance(self.encoder, MLPEncoder):
             return super().score(x)
-        gradient = self.encoder.input_gradient(x, self.head.weight[0])
-        return gradient if self.low is None else gradient - self._outside(x) / self.wall**2
+        return self.walled_gradient(x, self.encoder.input_gradient(x, self.head.weight[0]))
 
 
 class ContrastiveDensity(EnergyBased):
@@ -170,7 +152,7 @@ class ContrastiveDensity(EnergyBased):
         similarity: Similarity,
         tau: float = 0.1,
         penalty: float = 0.0,
-        support: tuple[torch.Tensor, torch.Tensor] | None = None,
+        support: Support | None = None,
         wall: float = 0.1,
     ) -> None:
         super().__init__(support, wall)
@@ -214,8 +196,8 @@ class ContrastiveDensity(EnergyBased):
         samples = required(samples)
         bank = self.bank if bank is None else bank
         z, z_samples = self.embedding(x), self.embedding(samples)
-        fake = self._walled(samples, self._marginal(z_samples, bank))
-        gap = fake.mean() - self._walled(x, self._marginal(z, bank)).mean()
+        fake = self.walled(samples, self._marginal(z_samples, bank))
+        gap = fake.mean() - self.walled(x, self._marginal(z, bank)).mean()
         if self.penalty == 0:
             return gap
         return gap + self.penalty * (z.square().sum(1).mean() + z_samples.square().sum(1).mean())
@@ -233,7 +215,7 @@ class ClusterDensity(EnergyBased):
         scorer: nn.Module,
         *,
         tau: float = 1.0,
-        support: tuple[torch.Tensor, torch.Tensor] | None = None,
+        support: Support | None = None,
         wall: float = 0.1,
     ) -> None:
         super().__init__(support, wall)

@@ -8,9 +8,10 @@ from torch.nn import functional as F
 
 from gedi.nets.encoder import MLPEncoder
 from gedi.nets.heads import Projector, Prototypes
+from gedi.nets.walls import Support, Walled
 
 
-class GediNet(nn.Module):
+class GediNet(Walled):
     """One encoder under four heads: energy u, projector with prototypes U, and the projector of L_NF.
 
     ``support`` bounds the box the sampler lives in. Inside, log p is the paper's u^T enc(x). Outside nothing was
@@ -22,9 +23,6 @@ class GediNet(nn.Module):
     'no NF, 2 enc.').
     """
 
-    low: torch.Tensor | None
-    high: torch.Tensor | None
-
     def __init__(
         self,
         encoder: nn.Module,
@@ -35,16 +33,13 @@ class GediNet(nn.Module):
         n_clusters: int,
         head: str = "projector",
         energy_encoder: nn.Module | None = None,
-        support: tuple[torch.Tensor, torch.Tensor] | None = None,
+        support: Support | None = None,
         wall: float = 0.1,
     ) -> None:
-        super().__init__()
+        super().__init__(support, wall)
         self.encoder = encoder
         self.head = head
         self.own_energy_encoder = energy_encoder
-        self.wall = wall
-        self.register_buffer("low", None if support is None else support[0].clone())
-        self.register_buffer("high", None if support is None else support[1].clone())
         self.energy_head = nn.Linear(representation, 1, bias=False)
         self.projector = Projector(representation, projector_hidden, embedding, normalise=True)
         self.nf_projector = Projector(representation, projector_hidden, embedding, normalise=False)
@@ -57,22 +52,13 @@ class GediNet(nn.Module):
 
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
         """Unnormalised log p_Psi(x) = u^T enc(x), one value a sample (Sec. 3.1), with walls around the support."""
-        value = self.energy_head(self.energy_encoder(x)).squeeze(1)
-        if self.low is None:
-            return value
-        return value - self._outside(x).flatten(1).square().sum(1) / (2 * self.wall**2)
-
-    def _outside(self, x: torch.Tensor) -> torch.Tensor:
-        """How far x lies outside the support, coordinate by coordinate."""
-        assert self.low is not None and self.high is not None
-        return x - torch.minimum(torch.maximum(x, self.low), self.high)
+        return self.walled(x, self.energy_head(self.energy_encoder(x)).squeeze(1))
 
     def score(self, x: torch.Tensor) -> torch.Tensor:
         """d log p_Psi / dx, in closed form where the encoder has one."""
         encoder = self.energy_encoder
         if isinstance(encoder, MLPEncoder):
-            gradient = encoder.input_gradient(x, self.energy_head.weight[0])
-            return gradient if self.low is None else gradient - self._outside(x) / self.wall**2
+            return self.walled_gradient(x, encoder.input_gradient(x, self.energy_head.weight[0]))
         with torch.enable_grad():
             x = x.detach().requires_grad_(True)
             return torch.autograd.grad(self.log_density(x).sum(), x)[0]

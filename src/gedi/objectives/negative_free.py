@@ -24,6 +24,7 @@ def gaussian_kl(sigma: torch.Tensor) -> torch.Tensor:
     return (torch.trace(sigma) - log_det) / 2
 
 
+@full_precision
 def negative_free_loss(
     z: torch.Tensor, z_view: torch.Tensor, *, beta: float = 1e-3, invariance: float = 1.0
 ) -> torch.Tensor:
@@ -31,10 +32,7 @@ def negative_free_loss(
 
     Float32 or wider throughout: the log-determinant of a half-precision scatter matrix is noise.
     """
-    dtype = torch.promote_types(z.dtype, torch.float32)
-    z, z_view = z.to(dtype), z_view.to(dtype)
-    with torch.autocast(z.device.type, enabled=False):  # it would take the scatter back to half precision
-        return gaussian_kl(scatter(z, beta)) + invariance * ((z - z_view) ** 2).sum() / 2
+    return gaussian_kl(scatter(z, beta)) + invariance * ((z - z_view) ** 2).sum() / 2
 
 
 def covariance(z: torch.Tensor) -> torch.Tensor:

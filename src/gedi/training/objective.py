@@ -9,7 +9,7 @@ of your own. A family that is none of ours is as good: its name is up to you.
 from __future__ import annotations
 
 import difflib
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
@@ -28,7 +28,7 @@ ENTRY_POINTS = "gedi.terms"  # names are FAMILY.KIND
 
 
 @dataclass
-class Term:
+class Term(ABC):
     """One term of the objective; subclasses add settings, and say what the loss is."""
 
     kind: str = ""  # its name within the family

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -32,8 +33,9 @@ class NegativeFree(Term):
     def losses(self, views: Views) -> dict[str, torch.Tensor]:
         return {"negative_free": self.loss(*views.features.chunk(2))}
 
+    @abstractmethod
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
+        """The loss between the features of x and of its view."""
 
 
 @dataclass
