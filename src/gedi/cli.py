@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gedi.data import Dataset
 
 PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
-METHOD_NAMES = ("gedi", "jem", "swav", "barlow", "vicreg", "w-mse", "simclr", "protocpc")
+METHOD_NAMES = ("gedi", "jem", "swav", "barlow", "vicreg", "w-mse", "simclr", "protocpc", "ebclr")
 # By name: the classes live beside torch, which a wrong command should not have to wait for.
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
 

@@ -35,7 +35,8 @@ def make(kind: str, seed: int = 0, support=SUPPORT, sharpen: float = 1.0) -> Den
     """A small one in float64. ``sharpen`` takes it away from its start, where an energy is nearly flat."""
     torch.manual_seed(seed)
     if kind == "energy":
-        density = EnergyDensity(MLPEncoder(2, [16, 8], 4), nn.Linear(4, 1, bias=False), support=support)
+        energy = nn.Sequential(MLPEncoder(2, [16, 8], 4), nn.Linear(4, 1, bias=False), nn.Flatten(0))
+        density = EnergyDensity(energy, support=support)
     elif kind == "contrastive":
         bank = rows(5, 4, seed=9, dtype=torch.float32)
         density = ContrastiveDensity(

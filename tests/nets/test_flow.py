@@ -87,6 +87,21 @@ def test_without_zuko_one_sentence_says_what_to_install(monkeypatch):
         FlowDensity((2,))
 
 
+def test_a_flow_that_would_not_fit_is_refused_before_it_is_made():
+    with pytest.raises(ConfigError, match="fewer features"):
+        FlowDensity((3072,))
+    with pytest.raises(ConfigError, match="the most is"):
+        FlowDensity((2,), hidden=[10**9, 10**9])
+
+
+def test_its_shapes_are_known_on_the_meta_device():
+    with torch.device("meta"):
+        flow = FlowDensity((3,), hidden=[8])
+    assert {k: v.shape for k, v in flow.state_dict().items()} == {
+        k: v.shape for k, v in FlowDensity((3,), hidden=[8]).state_dict().items()
+    }
+
+
 def test_an_unknown_flow_is_refused():
     with pytest.raises(ConfigError, match=r"nsf, maf.*'glow'"):
         FlowDensity((2,), kind="glow")

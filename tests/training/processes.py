@@ -10,25 +10,18 @@ import torch
 from safetensors.torch import save_file
 
 from gedi.data import load
-from gedi.objectives import barlow_twins_loss, info_nce_loss, nt_xent_loss, vicreg_loss, w_mse_loss
 from gedi.training import recipe
 from gedi.training.build import fill_from_data
 from gedi.training.config import override
 from gedi.training.engine import Batch, Engine
 from gedi.training.model import fit_rows
-from gedi.training.objective import active
 from gedi.training.presets import preset
+from gedi.training.terms import KINDS
+from gedi.training.terms.clustering import Clustering
 from gedi.training.views import Views
 from gedi.training.world import Hardware, World
 
 ROWS = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
-PAIRED = {
-    "info_nce": info_nce_loss,
-    "nt_xent": nt_xent_loss,
-    "barlow_twins": barlow_twins_loss,
-    "vicreg": vicreg_loss,
-    "w_mse": w_mse_loss,
-}
 
 
 def shifted(x, rows, generator):
@@ -37,31 +30,41 @@ def shifted(x, rows, generator):
 
 
 def terms(world: World) -> dict[str, torch.Tensor]:
-    """Every term of Eq. 10 and of its relatives on one global batch, with all its gradients."""
-    changes = {"sampler.data_noise": 0.0, "sampler.burn_in": 5.0, "objective.clustering.queue": 40, "net.embedding": 6}
+    """Every kind of term on one global batch, with its gradients; not the VAE's, whose noise is each process's own."""
+    values: dict[str, torch.Tensor] = {}
+    for family, members in KINDS.items():
+        for kind in members:
+            if kind != "vae":
+                values |= {f"{family}.{kind}/{name}": value for name, value in one_term(world, family, kind).items()}
+    return values
+
+
+def one_term(world: World, family: str, kind: str) -> dict[str, torch.Tensor]:
+    settings = {"queue": 100} if kind == "sinkhorn" else {"hidden": [8]} if kind == "flow" else {}
+    changes = {"sampler.data_noise": 0.0, "sampler.burn_in": 5.0, "net.embedding": 6}
+    changes |= {f"objective.{family}": {"kind": kind} | settings}
     config = fill_from_data(override(preset("smoke", n_features=2), changes), ROWS)
     run = Engine(config, torch.from_numpy(ROWS), 3, seed=0, augment=shifted, world=world)
     run.state.start_labels = torch.arange(len(ROWS)) % 3
-    run.state.queue = torch.nn.functional.normalize(torch.cos(torch.arange(120.0)).view(20, 6))
-    run.state.net.train()
+    run.state.queue = world.part(torch.nn.functional.normalize(torch.cos(torch.arange(120.0)).view(20, 6)))
+    net = run.state.net
+    net.train()
+    net.refresh_density(run.x)
     rows = world.part(torch.arange(len(ROWS)).flip(0))
     batch = Batch(run.x[rows], rows)
     views = Views(run, batch, batch.x, shifted(batch.x, rows, None), batch.x - 0.05, 1.3 * batch.x)
-    found = {}
-    for term in active(config.objective).values():
-        found |= term.losses(views)
-    found |= config.objective["clustering"].anchored(views)
-    first, second = views.features.chunk(2)
-    found |= {name: loss(first, second) for name, loss in PAIRED.items()}
-    values = {f"loss/{name}": term.detach() for name, term in found.items()}
-    for name, term in found.items():
-        run.state.net.zero_grad()
-        term.backward(retain_graph=True)
-        world.average_gradients(run.state.net.parameters())
-        gradients = {k: p.grad for k, p in run.state.net.named_parameters() if p.grad is not None}
+    term = config.objective[family]
+    found = term.losses(views) | (term.anchored(views) if isinstance(term, Clustering) else {})
+    values = {f"loss/{name}": loss.detach() for name, loss in found.items()}
+    for name, loss in found.items():
+        net.zero_grad()
+        loss.backward(retain_graph=True)
+        world.average_gradients(net.parameters())
+        gradients = {k: p.grad for k, p in net.named_parameters() if p.grad is not None}
         values |= {f"gradient/{name}/{k}": g.clone() for k, g in gradients.items()}
-    statistics = {k: b.clone() for k, b in run.state.net.named_buffers() if "running" in k}
-    return values | {f"buffer/{k}": b for k, b in statistics.items()} | {"queue": run.state.queue.clone()}
+    values |= {f"buffer/{k}": b.clone() for k, b in net.named_buffers() if "running" in k}
+    queue = world.gather(run.state.queue)
+    return values | {"queue": queue[queue[:, 0].argsort()]}
 
 
 def fit(world: World) -> dict[str, torch.Tensor]:

@@ -51,7 +51,9 @@ def test_filling_works_on_a_copy_and_leaves_the_temperature_open(blobs):
 
 
 def weights(seed):
-    return build_net(NetConfig(frequency=1.0), 3, 4, torch.Generator().manual_seed(seed)).state_dict()
+    return build_net(
+        TrainingConfig(net=NetConfig(frequency=1.0)), 3, 4, torch.Generator().manual_seed(seed)
+    ).state_dict()
 
 
 def test_weights_depend_on_the_generator_alone():

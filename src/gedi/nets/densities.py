@@ -10,9 +10,9 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from gedi.nets.encoder import MLPEncoder
 from gedi.nets.walls import Support, Walled
 
+Function = Callable[[torch.Tensor], torch.Tensor]
 Similarity = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -45,6 +45,9 @@ class Density(nn.Module, ABC):
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
         """``n`` exact draws from the model, None if only a Langevin sampler can draw."""
         return None
+
+    def refresh(self, x: torch.Tensor) -> None:
+        """Look at the data again, after the weights have changed: for densities that lean on some of them."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.log_density(x)
@@ -107,28 +110,25 @@ def required(samples: torch.Tensor | None) -> torch.Tensor:
 
 
 class EnergyDensity(EnergyBased):
-    """The paper's own: log p(x) = u^T enc(x) + const (Sec. 3.1), as in GediNet; ``head`` is u, without a bias."""
+    """log p(x) = f(x) + const, for the paper's f(x) = u^T enc(x) (Sec. 3.1) or any other with one value a sample.
+
+    ``energy`` is f and ``gradient`` its slope, where that is known in closed form. A module given as ``energy`` is part
+    of this one; a method of another module, as GediNet gives its own, is used and stays there.
+    """
 
     def __init__(
-        self,
-        encoder: nn.Module,
-        head: nn.Linear,
-        *,
-        support: Support | None = None,
-        wall: float = 0.1,
+        self, energy: Function, *, gradient: Function | None = None, support: Support | None = None, wall: float = 0.1
     ) -> None:
         super().__init__(support, wall)
-        self.encoder = encoder
-        self.head = head
+        self.energy = energy
+        self.gradient = gradient
 
     def inside(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.encoder(x)).squeeze(1)
+        return self.energy(x)
 
     def score(self, x: torch.Tensor) -> torch.Tensor:
-        """d log p / dx, in closed form where the encoder has one."""
-        if not isinstance(self.encoder, MLPEncoder):
-            return super().score(x)
-        return self.walled_gradient(x, self.encoder.input_gradient(x, self.head.weight[0]))
+        """d log p / dx, in closed form where it is known."""
+        return super().score(x) if self.gradient is None else self.walled_gradient(x, self.gradient(x))
 
 
 class ContrastiveDensity(EnergyBased):
@@ -146,7 +146,7 @@ class ContrastiveDensity(EnergyBased):
 
     def __init__(
         self,
-        embed: nn.Module,
+        embed: Function,
         bank: torch.Tensor,
         *,
         similarity: Similarity,
@@ -169,14 +169,16 @@ class ContrastiveDensity(EnergyBased):
 
     @torch.no_grad()
     def refresh(self, x: torch.Tensor) -> None:
-        """Fill the bank with g of these samples, as many as it has rows."""
-        z = self.embedding(x)
-        if z.shape != self.bank.shape:
-            raise ValueError(f"the bank holds embeddings of shape {tuple(self.bank.shape)}, got {tuple(z.shape)}")
-        self.bank.copy_(z)
+        """Fill the bank with g of rows spread evenly over the data, the same ones every time."""
+        size = len(self.bank)
+        self.bank.copy_(self.embedding(x[torch.arange(size, device=x.device) * len(x) // size]))
 
     def inside(self, x: torch.Tensor) -> torch.Tensor:
         return self._marginal(self.embed(x), self.bank)
+
+    def log_density_by(self, x: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
+        """log p(x) with the embeddings ``bank`` in place of the stored ones, and with their gradient."""
+        return self.walled(x, self._marginal(self.embedding(x), bank))
 
     def _marginal(self, z: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
         # Autocast would narrow the operands of the similarity's matrix product again.
@@ -212,7 +214,7 @@ class ClusterDensity(EnergyBased):
 
     def __init__(
         self,
-        scorer: nn.Module,
+        scorer: Function,
         *,
         tau: float = 1.0,
         support: Support | None = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -13,6 +14,11 @@ from gedi.errors import ConfigError
 from gedi.nets.densities import Density
 
 KINDS = {"nsf": "NSF", "maf": "MAF"}
+OUTPUTS = {
+    "nsf": 23,
+    "maf": 2,
+}  # of the inner networks, a feature: 8 widths, 8 heights and 7 slopes, or shift and scale
+LARGEST = 2**25  # numbers of a flow's weights, and of the table of which output may depend on which feature
 
 
 def zuko_flow(kind: str) -> Any:
@@ -51,9 +57,19 @@ class FlowDensity(Density):
         super().__init__()
         self.shape = tuple(shape)
         self.features = math.prod(self.shape)
-        self.flow: nn.Module = zuko_flow(kind)(
-            self.features, transforms=transforms, hidden_features=tuple(hidden), passes=passes, activation=nn.SiLU
-        )
+        make = zuko_flow(kind)
+        sizes = [self.features, *hidden, self.features * OUTPUTS[kind]]
+        numbers = transforms * sum(a * b for a, b in pairwise(sizes)) + self.features * sizes[-1]
+        if numbers > LARGEST:
+            raise ConfigError(
+                f"A flow of {self.features} features with these layers needs {numbers:,} numbers, the most is "
+                f"{LARGEST:,}: use fewer features, layers or transforms, or another generative model."
+            )
+        # zuko works out its masks by operations that know real tensors only, also where shapes alone are asked for.
+        with torch.device("cpu"):
+            self.flow: nn.Module = make(
+                self.features, transforms=transforms, hidden_features=tuple(hidden), passes=passes, activation=nn.SiLU
+            )
         # Masks, orders and the base follow from the settings: a state dict holds what was learned, and nothing in it
         # can break the triangle that makes the determinant exact.
         for part in self.flow.modules():

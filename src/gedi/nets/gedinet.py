@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from gedi.nets.densities import Density, EnergyDensity, evaluating
 from gedi.nets.encoder import MLPEncoder
 from gedi.nets.heads import Projector, Prototypes
-from gedi.nets.walls import Support, Walled
+from gedi.nets.walls import Support
 
 
-class GediNet(Walled):
+class GediNet(nn.Module):
     """One encoder under four heads: energy u, projector with prototypes U, and the projector of L_NF.
 
-    ``support`` bounds the box the sampler lives in. Inside, log p is the paper's u^T enc(x). Outside nothing was
-    learned, and an encoder of waves repeats itself there: log p falls off as a Gaussian of width ``wall`` instead, so
-    that foreign points are improbable. Without a support (the paper) log p is u^T enc(x) everywhere.
+    ``density`` makes p_Psi out of the net's own parts, or beside them; by default it is the paper's, u^T enc(x).
+    ``support`` bounds the box the sampler lives in. Outside nothing was learned, and an encoder of waves repeats itself
+    there: log p falls off as a Gaussian instead, so that foreign points are improbable. Without a support (the paper)
+    log p is u^T enc(x) everywhere.
 
     ``head`` is the projector that `embed` reads: methods that train L_NF's relatives alone have trained only
     ``nf_projector``. The energy's encoder is the clusters' own unless two encoders are asked for (the ablation
@@ -33,10 +37,10 @@ class GediNet(Walled):
         n_clusters: int,
         head: str = "projector",
         energy_encoder: nn.Module | None = None,
+        density: Callable[[GediNet, Support | None], Density] | None = None,
         support: Support | None = None,
-        wall: float = 0.1,
     ) -> None:
-        super().__init__(support, wall)
+        super().__init__()
         self.encoder = encoder
         self.head = head
         self.own_energy_encoder = energy_encoder
@@ -44,24 +48,37 @@ class GediNet(Walled):
         self.projector = Projector(representation, projector_hidden, embedding, normalise=True)
         self.nf_projector = Projector(representation, projector_hidden, embedding, normalise=False)
         self.prototypes = Prototypes(n_clusters, embedding)
+        self.density = energy_density(self, support) if density is None else density(self, support)
 
     @property
     def energy_encoder(self) -> nn.Module:
         """The encoder under the energy: the clusters' own, unless there are two."""
         return self.encoder if self.own_energy_encoder is None else self.own_energy_encoder
 
+    def energy(self, x: torch.Tensor) -> torch.Tensor:
+        """u^T enc(x), one value a sample (Sec. 3.1)."""
+        return self.energy_head(self.energy_encoder(x)).squeeze(1)
+
+    def energy_gradient(self, x: torch.Tensor) -> torch.Tensor:
+        """d u^T enc(x) / dx, in closed form, for encoders that have one."""
+        encoder = self.energy_encoder
+        assert isinstance(encoder, MLPEncoder)
+        return encoder.input_gradient(x, self.energy_head.weight[0])
+
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
-        """Unnormalised log p_Psi(x) = u^T enc(x), one value a sample (Sec. 3.1), with walls around the support."""
-        return self.walled(x, self.energy_head(self.energy_encoder(x)).squeeze(1))
+        """log p_Psi(x), for most densities up to a constant, one value a sample."""
+        with evaluating(self):
+            return self.density.log_density(x)
 
     def score(self, x: torch.Tensor) -> torch.Tensor:
-        """d log p_Psi / dx, in closed form where the encoder has one."""
-        encoder = self.energy_encoder
-        if isinstance(encoder, MLPEncoder):
-            return self.walled_gradient(x, encoder.input_gradient(x, self.energy_head.weight[0]))
-        with torch.enable_grad():
-            x = x.detach().requires_grad_(True)
-            return torch.autograd.grad(self.log_density(x).sum(), x)[0]
+        """d log p_Psi / dx."""
+        with evaluating(self):
+            return self.density.score(x)
+
+    def refresh_density(self, x: torch.Tensor) -> None:
+        """Let a density that leans on some of the data look at them with the present weights."""
+        with evaluating(self):
+            self.density.refresh(x)
 
     def embed(self, x: torch.Tensor) -> torch.Tensor:
         """g(x) = proj(enc(x)), on the unit sphere."""
@@ -74,3 +91,9 @@ class GediNet(Walled):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.scores(x)
+
+
+def energy_density(net: GediNet, support: Support | None) -> EnergyDensity:
+    """The paper's log p(x) = u^T enc(x) + const, on the net's own encoder."""
+    gradient = net.energy_gradient if isinstance(net.energy_encoder, MLPEncoder) else None
+    return EnergyDensity(net.energy, gradient=gradient, support=support)

@@ -12,6 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from gedi.nets import GediNet, MLPEncoder
 from gedi.sampling import Box
 from gedi.training.config import NetConfig, TrainingConfig
+from gedi.training.terms import Energy
 
 
 def resolution(x: np.ndarray, *, neighbour: int = 10, max_rows: int = 5000) -> float:
@@ -43,7 +44,7 @@ def fill_from_data(config: TrainingConfig, x: np.ndarray) -> TrainingConfig:
 
 
 def build_net(
-    config: NetConfig, n_features: int, n_clusters: int, generator: torch.Generator, box: Box | None = None
+    config: TrainingConfig, n_features: int, n_clusters: int, generator: torch.Generator, box: Box | None = None
 ) -> GediNet:
     """A fresh GediNet whose weights depend on ``generator`` alone."""
     # torch's initialisers know only the global generator: seed it from ours, and give it back as it was.
@@ -52,18 +53,20 @@ def build_net(
         return assemble(config, n_features, n_clusters, box)
 
 
-def assemble(config: NetConfig, n_features: int, n_clusters: int, box: Box | None = None) -> GediNet:
+def assemble(config: TrainingConfig, n_features: int, n_clusters: int, box: Box | None = None) -> GediNet:
     """A GediNet with weights from torch's global generator; on the meta device, with shapes alone."""
-    encoder = _mlp(config, n_features)
+    sizes, generative = config.net, config.objective.get("generative", Energy())
+    encoder = _mlp(sizes, n_features)
     return GediNet(
         encoder,
-        representation=config.representation,
-        embedding=config.embedding,
-        projector_hidden=config.projector_hidden,
+        representation=sizes.representation,
+        embedding=sizes.embedding,
+        projector_hidden=sizes.projector_hidden,
         n_clusters=n_clusters,
-        head=config.head,
-        energy_encoder=_mlp(config, n_features) if config.two_encoders else None,
-        support=box if config.walls else None,
+        head=sizes.head,
+        energy_encoder=_mlp(sizes, n_features) if sizes.two_encoders else None,
+        density=lambda net, support: generative.density(net, n_features, support),
+        support=box if sizes.walls else None,
     )
 
 

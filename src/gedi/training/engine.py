@@ -17,11 +17,16 @@ SMOOTHING = 0.98  # decay of the smoothed objective
 class Engine(Stages):
     """The verbs Algorithm 2 is written in, on a run's state."""
 
+    def samples(self, n: int) -> torch.Tensor | None:
+        """Samples of p_Psi for its own loss; None if it learns without."""
+        return self.langevin(n) if self.state.net.density.needs_samples else None
+
     def langevin(self, n: int) -> torch.Tensor:
         """Samples of p_Psi: persistent chains moved by SGLD (Sec. 3.1)."""
         state, c = self.state, self.config.sampler
         assert c.noise is not None
         with self.journal.timed("sgld"):
+            state.net.refresh_density(self.x)
             box = state.buffer.box
             chains, places = state.buffer.draw(
                 n, restart=c.restart, generator=state.noise, data=self.x, from_data=c.from_data
@@ -59,6 +64,7 @@ class Engine(Stages):
         c = self.config.dam
         assert c.radius is not None
         with self.journal.timed("dam"):
+            self.state.average.refresh_density(self.x)
             walked, info = dam(
                 self.state.average.log_density,
                 x,

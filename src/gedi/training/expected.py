@@ -20,7 +20,7 @@ from gedi.data import Scaler
 from gedi.errors import ConfigError
 from gedi.nets import GediNet
 from gedi.sampling import Box
-from gedi.training.build import assemble
+from gedi.training.build import assemble, build_net
 from gedi.training.config import TrainingConfig, from_dict, get, paths
 from gedi.training.state import TrainState
 from gedi.training.tensorfile import Layout, Spec, check_layout
@@ -118,7 +118,13 @@ def shape_of_net(config: TrainingConfig, n_features: int, n_clusters: int) -> Ge
     """The network that the settings describe, without memory for its weights."""
     with torch.device("meta"):
         side = torch.empty(n_features)
-        return assemble(config.net, n_features, n_clusters, Box(side, side))
+        return assemble(config, n_features, n_clusters, Box(side, side))
+
+
+def net_of(config: TrainingConfig, n_features: int, n_clusters: int) -> GediNet:
+    """The network that the settings describe, with memory: for sizes that have been checked."""
+    side = torch.zeros(n_features)
+    return build_net(config, n_features, n_clusters, torch.Generator().manual_seed(0), Box(side, side))
 
 
 def layout_of(values: Mapping[str, torch.Tensor], prefix: str = "") -> dict[str, Spec]:

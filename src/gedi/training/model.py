@@ -82,12 +82,15 @@ class TrainedModel:
         return self._chunks(x, lambda rows: -self._exact.score(rows).norm(dim=1))
 
     def sample(self, n: int, *, seed: int = 0, steps: int = 100) -> np.ndarray:
-        """``n`` samples of p_Psi: the training's persistent chains, moved on by ``steps`` Langevin steps."""
+        """``n`` samples of p_Psi: its own draws, or the training's chains moved on by ``steps`` Langevin steps."""
         if n < 1:
             raise DataError(f"The number of samples must be at least 1, got {n}.")
         c = self.config.sampler
         assert c.noise is not None
         generator = torch.Generator().manual_seed(seed)
+        drawn = self.net.eval().density.sample(n, generator)
+        if drawn is not None:
+            return self.scaler.inverse(drawn.numpy(), dtype=np.float64)
         places = torch.randint(len(self.chains), (n,), generator=generator)
         moved, _ = sgld(
             self.net.eval().log_density,
@@ -112,6 +115,8 @@ class TrainedModel:
 @torch.no_grad()
 def arrived_chains(net: GediNet, x: torch.Tensor, chains: torch.Tensor, burn_in: float | None) -> torch.Tensor:
     """The persistent chains that stand for p_Psi; those restarted last are still on their way."""
+    if not net.density.needs_samples:  # the chains have not moved since they were made
+        return net.eval().density.sample(len(chains), torch.Generator().manual_seed(0))  # type: ignore[return-value]
     return chains[settled(net.eval().log_density(x), net.log_density(chains), burn_in)]
 
 

@@ -49,6 +49,10 @@ class Term(ABC):
         """The losses this term may give."""
         return (self.kind,)
 
+    def is_due(self, iteration: int) -> bool:
+        """Whether it takes part in this iteration of a stage in which several terms train."""
+        return True
+
     def check(self) -> None:
         """Raise a ConfigError for settings that cannot work."""
         if not self.weight >= 0:

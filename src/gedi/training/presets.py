@@ -19,7 +19,7 @@ from gedi.training.config import (
     override,
 )
 from gedi.training.objective import Term
-from gedi.training.terms import Barlow, Energy, Gaussian, NtXent, ProtoCpc, Sinkhorn, Vicreg, WMse
+from gedi.training.terms import Barlow, Contrastive, Energy, Gaussian, NtXent, ProtoCpc, Sinkhorn, Vicreg, WMse
 
 
 def toy() -> TrainingConfig:
@@ -179,6 +179,15 @@ def protocpc(config: TrainingConfig) -> None:
     _embedding_alone(config, "contrastive", ProtoCpc())
 
 
+def ebclr(config: TrainingConfig) -> None:
+    """EBCLR: SimCLR on squared distances, with the density it implies (Eq. 9) as generative term; clusters by k-means.
+
+    Embeddings are on the unit sphere here, as everywhere; the original has a small penalty on their length instead.
+    """
+    _embedding_alone(config, "contrastive", NtXent(similarity="negative_squared_distance", tau=0.2))
+    config.objective["generative"] = Contrastive(weight=0.1, tau=0.2, size=0.0)
+
+
 METHODS: dict[str, Callable[[TrainingConfig], None]] = {
     "gedi": gedi,
     "jem": jem,
@@ -188,6 +197,7 @@ METHODS: dict[str, Callable[[TrainingConfig], None]] = {
     "w-mse": w_mse,
     "simclr": simclr,
     "protocpc": protocpc,
+    "ebclr": ebclr,
 }
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from gedi.training.engine import Batch, Engine
-from gedi.training.objective import active
+from gedi.training.objective import Objective, active
 from gedi.training.start import Start, cut_graph, kmeans
 from gedi.training.terms.clustering import Clustering
 from gedi.training.views import Views
@@ -35,6 +35,7 @@ def train(run: Engine) -> None:
     if state.kept.weights:
         state.load_weights(state.kept.weights)
     state.net.eval()
+    state.net.refresh_density(run.x)
     if config.embedding.iterations and not any(term.trains_prototypes for term in config.objective.values()):
         place_prototypes(run)
 
@@ -50,27 +51,27 @@ def place_prototypes(run: Engine) -> None:
 
 def density_losses(run: Engine, batch: Batch) -> Losses:
     """The generative term alone."""
-    samples = run.langevin(len(batch.x))
+    samples = run.samples(len(batch.x))
     return run.config.objective["generative"].losses(Views(run, batch, batch.x, batch.x, samples=samples))
 
 
 def embedding_losses(run: Engine, batch: Batch) -> Losses:
     """The terms that need no clusters, on two augmented views."""
-    terms = {family: term for family, term in active(run.config.objective).items() if not term.has_clusters}
+    terms = {family: term for family, term in due_terms(run).items() if not term.has_clusters}
     views = Views(run, batch, run.augment(batch), run.augment(batch))
     losses: Losses = {}
     for family in sorted(terms, key=_generative_last):
         if family == "generative":
-            views.samples = run.langevin(len(batch.x))
+            views.samples = run.samples(len(batch.x))
         losses |= terms[family].losses(views)
     return losses
 
 
 def all_losses(run: Engine, batch: Batch) -> Losses:
     """All terms of Eq. 10 on a batch: x, its augmented view x' and the end of its walk x''."""
-    terms = active(run.config.objective)
+    terms = due_terms(run)
     walked = run.walk(batch.x)[0] if any(term.weights().get("clustering_dam") for term in terms.values()) else None
-    samples = run.langevin(len(batch.x)) if "generative" in terms else None
+    samples = run.samples(len(batch.x)) if "generative" in terms else None
     views = Views(run, batch, batch.x, run.augment(batch), walked, samples)
     losses: Losses = {}
     for family in sorted(terms, key=_generative_last):
@@ -79,6 +80,11 @@ def all_losses(run: Engine, batch: Batch) -> Losses:
         if isinstance(term, Clustering):
             losses |= term.anchored(views)
     return losses
+
+
+def due_terms(run: Engine) -> Objective:
+    """The terms that count in this iteration."""
+    return {f: term for f, term in active(run.config.objective).items() if term.is_due(run.state.iteration)}
 
 
 def _generative_last(family: str) -> tuple[bool, str]:

@@ -233,7 +233,8 @@ def load(folder: str | Path) -> TrainedModel:
         low, high, chains = (tensors.pop(f"sampler.{name}") for name in ("low", "high", "chains"))
         if not len(chains) or not bool((low <= high).all()):
             raise ValueError("its sampler has no chains, or a box turned inside out")
-        net.load_state_dict({name.removeprefix("net."): value for name, value in tensors.items()}, assign=True)
+        net = expected.net_of(config, n_features, n_clusters)
+        net.load_state_dict({name.removeprefix("net."): value for name, value in tensors.items()})
         return TrainedModel(
             net=net.eval(),
             scaler=scaler,

@@ -23,7 +23,7 @@ from gedi.training.world import World
 
 STAGES = ("start", "step1", "after step1", "embedding", "after embedding", "step2", "after step2")
 WINDOW = 50  # iterations between two lines of history, and two looks at the best state
-OWN = ("buffer", "noise")  # tensors of a checkpoint of which every process has its own
+OWN = ("buffer", "noise", "queue")  # tensors of a checkpoint of which every process has its own
 
 
 class StoppedError(GediError):
@@ -69,7 +69,7 @@ class Stages:
         alone = world.size == 1 and world.device.type == "cpu"
         noise = generator if alone else torch.Generator(world.device).manual_seed(mixed(seed, 0, world.rank))
         box = Box.around(self.x, config.sampler.box_margin)
-        net = build_net(config.net, x.shape[1], n_clusters, generator, box).to(world.device)
+        net = build_net(config, x.shape[1], n_clusters, generator, box).to(world.device)
         self.state = TrainState(
             net=net,
             average=averaged_copy(net),
@@ -157,8 +157,9 @@ class Stages:
         state.attempt, state.best, state.stage = attempt, Best(), "after step1"
         state.queue = state.queue[:0]
         weights = state.after_step1
-        if attempt:
-            fresh = build_net(self.config.net, self.x.shape[1], self.n_clusters, state.generator).state_dict()
+        generative = self.config.objective.get("generative")
+        if attempt and not (generative and generative.reads_heads):  # else step 1's density would be lost with them
+            fresh = build_net(self.config, self.x.shape[1], self.n_clusters, state.generator).state_dict()
             heads = ("projector.", "nf_projector.", "prototypes.")
             weights = {k: fresh[k] if k.startswith(heads) else v for k, v in weights.items()}
         state.load_weights(weights)

@@ -29,6 +29,11 @@ class Views:
         self.run, self.batch, self.samples = run, batch, samples
         self._views = [first, second] + ([walked] if walked is not None else [])
 
+    @property
+    def second(self) -> torch.Tensor:
+        """x', this process's part: the second view of the batch."""
+        return self._views[1]
+
     @cached_property
     def h(self) -> torch.Tensor:
         """Representations, from one pass through the encoder."""

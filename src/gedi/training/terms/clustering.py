@@ -9,10 +9,12 @@ import torch
 from torch.nn import functional as F
 
 from gedi.errors import ConfigError
-from gedi.objectives import cluster_log_probs, clustering_loss, prior_clustering_loss, sinkhorn, swapped_loss
+from gedi.nets.densities import evaluating
+from gedi.objectives import cluster_log_probs, clustering_loss, kmeans, prior_clustering_loss, sinkhorn, swapped_loss
 from gedi.training.objective import Term, positive
 
 if TYPE_CHECKING:
+    from gedi.training.engine import Engine
     from gedi.training.views import Views
 
 
@@ -75,17 +77,18 @@ class Sinkhorn(Clustering):
         state, pool = views.run.state, views.scores
         if len(state.queue):
             with torch.no_grad():
-                pool = torch.cat([pool, state.net.prototypes(state.queue)])
+                pool = torch.cat([pool, state.net.prototypes(views.run.world.gather(state.queue))])
         q = sinkhorn(
             pool, epsilon=self.epsilon, iterations=self.iterations, marginals=state.marginals, firmness=self.firmness
         )
         return q[: len(views.scores)]
 
     def remember(self, views: Views) -> None:
-        """Put the embeddings of x at the head of the queue."""
+        """Put the embeddings of x at the head of the queue; every process keeps those of its own rows."""
         if self.queue:
-            state = views.run.state
-            state.queue = torch.cat([views.z[: views.n].detach(), state.queue])[: self.queue]
+            state, world = views.run.state, views.run.world
+            own = world.part(views.z[: views.n].detach())
+            state.queue = torch.cat([own, state.queue])[: self.queue // world.size]
 
     def check(self) -> None:
         super().check()
@@ -113,3 +116,47 @@ class Prior(Clustering):
                 log_p, log_p_walk[0], prior=self.prior, marginals=marginals
             )
         return losses
+
+
+@dataclass
+class KMeans(Clustering):
+    """L_DI with hard assignments: k-means of all embeddings every so often, its centres as prototypes (DeepCluster).
+
+    There is no loss along walks, since k-means sees the rows alone, and no anchor: its labels take the start's place.
+    """
+
+    kind: str = "kmeans"
+    dam: float = 0.0  # has to be 0
+    anchor: float = 0.0  # has to be 0
+    marginals: Literal["uniform", "start"] = "uniform"  # not asked for: k-means' clusters have the sizes they have
+    every: int = 50  # iterations from one k-means to the next
+    equation: ClassVar[str] = "Eqs. 3-4 with q by k-means"
+
+    def losses(self, views: Views) -> dict[str, torch.Tensor]:
+        run = views.run
+        if run.state.iteration % self.every == 0 or run.state.start_labels is None:
+            self.assign(run)
+        labels = run.state.start_labels
+        assert labels is not None
+        q = F.one_hot(labels[run.world.gather(views.batch.rows)], run.n_clusters).to(views.scores.dtype)
+        s, s_aug = views.pair(views.scores)
+        return {"clustering_augment": swapped_loss(s, s_aug, q, q, self.tau)}
+
+    @torch.no_grad()
+    def assign(self, run: Engine) -> None:
+        """Labels for every row, by k-means from the present prototypes, which then move to its centres."""
+        net = run.state.net
+        with evaluating(net):
+            z = torch.cat([run.apply(net.embed, x) for x in run.x.split(4096)])
+        found = run.world.from_main(lambda: kmeans(z.cpu(), run.n_clusters, start=net.prototypes.centres.cpu()))
+        run.state.start_labels = found.assignments.argmax(1).to(z.device)
+        net.prototypes.directions.copy_(F.normalize(found.centres, dim=1))
+
+    def anchored(self, views: Views) -> dict[str, torch.Tensor]:
+        return {}
+
+    def check(self) -> None:
+        super().check()
+        positive(every=self.every)
+        if self.dam or self.anchor:
+            raise ConfigError("dam and anchor must be 0 with assignments by k-means")

@@ -1,0 +1,138 @@
+"""Any likelihood-based model can be p_Psi: each kind trains, walks, scores, samples, is saved and resumed."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from gedi import GEDI
+from gedi.errors import ConfigError
+from gedi.nets.flow import zuko_flow
+from gedi.training import recipe
+from gedi.training.config import TrainingConfig, override
+from gedi.training.model import fit_rows
+from gedi.training.objective import read_term
+from gedi.training.terms import KINDS
+
+GENERATIVE = list(KINDS["generative"])
+SMALL = {"flow": {"hidden": [16], "transforms": 2}, "vae": {"hidden": [16], "latent": 2}, "contrastive": {"bank": 32}}
+
+
+def has_zuko() -> bool:
+    try:
+        zuko_flow("nsf")
+    except ConfigError:
+        return False
+    return True
+
+
+@pytest.fixture(params=GENERATIVE)
+def kind(request):
+    if request.param == "flow" and not has_zuko():
+        pytest.skip("zuko is not installed")
+    return request.param
+
+
+def with_kind(config: TrainingConfig, kind: str, **settings) -> TrainingConfig:
+    return override(config, {"objective.generative": {"kind": kind} | SMALL.get(kind, {}) | settings})
+
+
+def test_each_kind_trains_and_is_saved_whole(blobs, tiny, kind, tmp_path):
+    changes = {"objective.generative": {"kind": kind} | SMALL.get(kind, {})}
+    model = GEDI(n_clusters=2, preset="smoke", training=changes, random_state=0).fit(blobs)
+    scores = model.score_samples(blobs)
+    assert np.isfinite(scores).all() and scores.std() > 0
+    assert np.isfinite(model.ood_score(blobs)).all()
+    samples = model.sample(40)
+    assert samples.shape == (40, 2) and np.isfinite(samples).all() and len(np.unique(samples, axis=0)) == 40
+    model.save(tmp_path / "run")
+    again = GEDI.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.score_samples(blobs), scores)
+    np.testing.assert_array_equal(again.predict_proba(blobs), model.predict_proba(blobs))
+    np.testing.assert_array_equal(again.sample(40), samples)
+
+
+def test_only_energies_are_sampled_while_they_learn(make_engine, tiny, kind):
+    run = make_engine(with_kind(tiny(), kind))
+    drawn = run.samples(8)
+    assert (drawn is None) == (kind in ("flow", "vae"))
+
+
+def test_step_1_finds_data_likelier_than_the_gap_between_them(blobs, tiny, kind):
+    """Labels and clusters play no part: the density alone. A VAE begins with one blob, and takes longer to part it."""
+    longer = {"step1__iterations": 400, "step1__learning_rate": 5e-3} if kind == "vae" else {"step1__iterations": 60}
+    settings = {"hidden": [32, 32]} if kind == "vae" else {}
+    config = with_kind(tiny(step2__iterations=0, **longer), kind, **settings)
+    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    between = np.zeros((50, 2)) + np.random.default_rng(0).normal(0, 0.1, (50, 2)) + blobs.mean(0)
+    assert np.median(model.score_samples(blobs)) > np.median(model.score_samples(between))
+
+
+def test_dam_walks_on_each_and_stays_where_data_are(make_engine, tiny, kind):
+    run = make_engine(with_kind(tiny(step1__iterations=40, step2__iterations=0), kind))
+    recipe.train(run)
+    walked, info = run.walk(run.x[:20])
+    assert torch.isfinite(walked).all() and float(info.distance.mean()) > 0
+    assert float(info.log_density_change.min()) > -3.01  # dam.max_drop
+
+
+def test_a_copy_of_a_net_is_on_its_own(make_engine, tiny, kind):
+    """Densities use methods of the net they belong to: a copy must use its own."""
+    net = make_engine(with_kind(tiny(), kind)).state.net.eval()
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(0.1)
+    x = torch.linspace(-1, 1, 20).view(10, 2)
+    before = other.log_density(x)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.zero_()
+    assert torch.equal(other.log_density(x), before)
+    names = list(net.state_dict())
+    assert len({value.data_ptr() for value in net.state_dict().values() if value.numel()}) == sum(
+        net.state_dict()[name].numel() > 0 for name in names
+    )
+
+
+def test_the_bank_of_a_contrastive_density_is_of_the_trained_net(blobs, tiny):
+    model = fit_rows(blobs, n_clusters=2, config=with_kind(tiny(), "contrastive"), seed=0)
+    rows = torch.from_numpy(model.scaler.transform(blobs))
+    chosen = rows[torch.arange(32) * len(rows) // 32]
+    with torch.no_grad():
+        assert torch.allclose(model.net.density.bank, model.net.embed(chosen), atol=1e-6)
+
+
+def test_new_starts_leave_the_heads_alone_that_the_density_is_made_of(make_engine, tiny):
+    for kind, is_kept in (("logsumexp", True), ("energy", False)):
+        run = make_engine(with_kind(tiny(n_init=2), kind))
+        before = run.state.weights()
+        run.state.after_step1, run.state.stage = before, "after step1"
+        run._begin_attempt(1)
+        same = torch.equal(run.state.net.prototypes.directions, before["prototypes.directions"])
+        assert same == is_kept
+
+
+def test_a_density_updated_every_third_iteration_costs_a_third(make_engine, tiny):
+    run = make_engine(tiny(objective__generative__every=3, step2__iterations=0, embedding__iterations=0))
+    due = []
+    for run.state.iteration in range(6):
+        due.append("generative" in recipe.due_terms(run))
+    assert due == [True, False, False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"kind": "energy", "every": 0}, "every must be positive"),
+        ({"kind": "contrastive", "bank": 0}, "bank must be positive"),
+        ({"kind": "logsumexp", "tau": -1.0}, "tau must be positive"),
+        ({"kind": "flow", "passes": 0}, "passes must be positive"),
+        ({"kind": "flow", "flow": "glow"}, "flow"),
+        ({"kind": "vae", "hidden": []}, "hidden must name"),
+    ],
+)
+def test_settings_that_cannot_work_are_named(settings, expected):
+    with pytest.raises(ConfigError, match=expected):
+        read_term("generative", settings)
