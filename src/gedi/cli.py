@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gedi.data import Dataset
 
 PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
+PRESET_NAMES += ("images", "paper-svhn", "paper-cifar10", "paper-cifar100", "paper-mnist")
 METHOD_NAMES = ("gedi", "jem", "swav", "barlow", "vicreg", "w-mse", "simclr", "protocpc", "ebclr")
 # By name: the classes live beside torch, which a wrong command should not have to wait for.
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
@@ -82,7 +83,9 @@ def build_parser() -> Parser:
     demo.add_argument("--preset", choices=PRESET_NAMES, help=argparse.SUPPRESS)
 
     fit = command("fit", run_fit, "train on DATA", "gedi fit rows.csv --n-clusters 5 --out my-run")
-    fit.add_argument("data", metavar="DATA", help="a data set's name (see: gedi datasets) or a .npy/.npz/.csv/.parquet")
+    fit.add_argument(
+        "data", metavar="DATA", help="a name (see: gedi datasets), a .npy/.npz/.csv/.parquet or a folder of images"
+    )
     fit.add_argument("--n-clusters", type=int, required=True, metavar="C")
     fit.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
     fit.add_argument("--resume", action="store_true", help="go on with RUN if it was begun before")
@@ -308,7 +311,8 @@ def _model(folder: str) -> Any:
 def _rows(model: Any, data: Dataset, name: str) -> Any:
     from gedi.data import check_rows
 
-    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=None, allow_single_row=True)
+    images = data.image_shape is not None
+    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=None, allow_single_row=True, images=images)
     if rows.shape[1] != model.n_features:
         raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {model.n_features}.")
     return rows

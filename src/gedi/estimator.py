@@ -28,7 +28,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     n_clusters : int
         How many clusters to find.
     preset : str or None
-        Named settings ("toy", "rows", "digits", "smoke", "paper"); None chooses by the data's shape.
+        Named settings ("toy", "rows", "digits", "images", "smoke", "paper", "paper-svhn", "paper-cifar10",
+        "paper-cifar100", "paper-mnist"); None chooses by the data's shape.
     method : str
         "gedi", or another method trained by the same code: "jem", "swav", "barlow", "vicreg", "w-mse", "simclr",
         "protocpc".
@@ -77,12 +78,12 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on rows [n, d]; ``y`` is ignored."""
+        """Train on rows [n, d], or images [n, H, W] or [n, H, W, C]; ``y`` is ignored."""
         image_shape = _image_shape(X)
         X = _flat(X) if image_shape else X
         validate_data(self, X, skip_check_array=True)
         # One cluster is a density without clusters; scikit-learn's conventions ask that it works.
-        rows = check_rows(X, n_clusters=self.n_clusters, fewest_clusters=1)
+        rows = check_rows(X, n_clusters=self.n_clusters, fewest_clusters=1, images=image_shape is not None)
         config = self.settings(rows.shape[1], image_shape)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         report = _report_to_stderr if self.verbose else None
@@ -151,9 +152,9 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> np.ndarray:
         self._model()
-        if _image_shape(X):
-            X = _flat(X)
-        rows = check_rows(X, n_clusters=None, allow_single_row=True)
+        is_images = _image_shape(X) is not None
+        X = _flat(X) if is_images else X
+        rows = check_rows(X, n_clusters=None, allow_single_row=True, images=is_images)
         validate_data(self, X, reset=False, skip_check_array=True)
         return rows
 

@@ -21,7 +21,7 @@ HARDWARE = ("device", "devices", "nodes", "precision", "timeout")
 
 
 def run_fit(args: argparse.Namespace) -> None:
-    from gedi.data import check_rows, load
+    from gedi.data import load
     from gedi.training import runs
     from gedi.training.config import to_dict
     from gedi.training.expected import check_sizes
@@ -29,9 +29,9 @@ def run_fit(args: argparse.Namespace) -> None:
 
     hardware = {name: getattr(args, name) for name in HARDWARE}
     data = load(args.data, seed=args.seed, label_column=args.label_column)
-    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=args.n_clusters)
+    rows = _checked(data, args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
-    check_sizes(config, rows.shape[1], args.n_clusters)
+    check_sizes(config, rows.shape[1], args.n_clusters, data.image_shape)
     path = Path(args.data)
     plan = {
         "data": str(path.resolve()) if path.exists() else args.data,
@@ -68,7 +68,7 @@ def run_resume(args: argparse.Namespace) -> None:
 
 
 def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
-    from gedi.data import check_rows, load
+    from gedi.data import load
     from gedi.training import runs
 
     plan = runs.read_plan(folder)
@@ -77,7 +77,7 @@ def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
         return
     plan["hardware"] = plan["hardware"] | hardware
     data = load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"))
-    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=plan["n_clusters"])
+    rows = _checked(data, plan["n_clusters"])
     if runs.fingerprint(rows) != plan["rows_sha256"]:
         raise DataError(f"{plan['data']} has changed since the run began: start a new run instead.")
     _train(folder, plan, data, rows, save_every)
@@ -91,7 +91,7 @@ def _train(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_ev
     config = from_dict(plan["training"])
     hardware = Hardware(**plan["hardware"])
     processes = hardware.devices * hardware.nodes
-    runs.check_sizes(folder, config, rows.shape[1], plan["n_clusters"], processes=processes)
+    runs.check_sizes(folder, config, rows.shape[1], plan["n_clusters"], data.image_shape, processes=processes)
     world = World(hardware)
     world.launch()
     err.quiet = out.quiet = not world.is_main
@@ -142,6 +142,13 @@ def _train_in(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save
     runs.save(model, folder, about | {"scores": label_scores(model, rows, data)})
     say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
     say(out, f"next: gedi predict {folder} {plan['data']} --out clusters.csv")
+
+
+def _checked(data: Dataset, n_clusters: int) -> Any:
+    """Flat rows, and a word on files that were left out."""
+    from gedi.data import check_rows
+
+    return check_rows(data.x.reshape(len(data.x), -1), n_clusters=n_clusters, images=data.image_shape is not None)
 
 
 def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int, ...] | None) -> TrainingConfig:

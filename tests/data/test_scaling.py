@@ -97,3 +97,36 @@ def test_rows_absurdly_far_away_stay_finite():
     scaler = Scaler().fit(rows(d=2))
     far = scaler.transform(np.array([[1e149, -1e149]]))
     assert np.isfinite(far).all() and far[0, 0] == -far[0, 1] > 1e14
+
+
+# ---- pixels ----
+
+
+@pytest.mark.parametrize(
+    ("x", "black", "white"),
+    [
+        (np.array([[3, 200]], dtype=np.uint8), 0, 255),
+        (np.array([[0.2, 0.7]]), 0, 1),
+        (np.array([[0.0, 16.0], [3.0, 3.0]]), 0, 16),
+        (np.array([[-0.5, 0.5]]), -0.5, 0.5),
+    ],
+)
+def test_black_becomes_minus_one_and_white_one(x, black, white):
+    scaler = Scaler().fit(x, mode="pixels")
+    assert np.allclose(scaler.transform(np.array([[black, white]])), [[-1, 1]])
+    assert np.allclose(scaler.inverse(np.array([[-1, 1]])), [[black, white]])
+    again = Scaler.from_state(json.loads(json.dumps(scaler.state())))
+    assert np.array_equal(again.transform(x), scaler.transform(x))
+
+
+def test_pixels_of_one_colour_scale_to_numbers():
+    assert np.isfinite(Scaler().fit(np.full((2, 3), 7.0), mode="pixels").transform(np.full((2, 3), 7.0))).all()
+
+
+@pytest.mark.parametrize("mode", ["global", "feature", "pixels", "none"])
+def test_blocks_do_not_change_the_numbers(monkeypatch, mode):
+    x = rows(n=25)
+    scaler = Scaler().fit(x, mode=mode)
+    whole = scaler.transform(x)
+    monkeypatch.setattr("gedi.data.scaling.BLOCK", 7)
+    assert np.array_equal(scaler.transform(x), whole)

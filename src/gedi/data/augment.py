@@ -8,8 +8,12 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from torch.nn import functional as F
+
+from gedi.data.image_augment import ImageAugment, change_images
+from gedi.errors import ConfigError
 
 
 class AugmentSettings(Protocol):
@@ -22,19 +26,43 @@ class AugmentSettings(Protocol):
     rotate: float
     scale: float
     shear: float
+    crop: int
+    flip: bool
+    jitter: float
+    brightness: float
+    contrast: float
+    saturation: float
+    hue: float
+    gray: float
 
+
+MOST_PRODUCTS = 1e11  # of the distances between all rows: about a minute on one core
+MAIN_DIRECTIONS = 50  # in which the neighbours of more and longer rows are looked for
+PCA_ROWS = 5000  # that those directions are found from
+IMAGE_PART = ("crop", "flip", "jitter", "gray")  # settings of which one is enough to change images beyond `affine`
 
 Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
 
 
 def row_augmentation(
-    settings: AugmentSettings, data: torch.Tensor, image_shape: tuple[int, ...] | None = None
+    settings: AugmentSettings,
+    data: torch.Tensor,
+    image_shape: tuple[int, ...] | None = None,
+    *,
+    box: tuple[float, float] | None = None,
 ) -> Augment:
-    """The view ``augment(x, rows, generator)`` of rows of ``data``; ``rows`` are their places in it."""
+    """The view ``augment(x, rows, generator)`` of rows of ``data``; ``rows`` are their places in it.
+
+    Crop, flip and colours first, then the affine change, the way towards a neighbour, and noise last. ``box`` is black
+    and white; colours cannot be changed where it is not known.
+    """
+    change = _image_part(settings, image_shape, box)
     table = neighbour_table(data, settings.neighbours) if settings.neighbours else None
     is_affine = image_shape is not None and any((settings.shift, settings.rotate, settings.scale, settings.shear))
 
     def augment(x: torch.Tensor, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        if change is not None:
+            x = change(x, generator)
         if is_affine and image_shape is not None:
             x = affine(
                 x,
@@ -52,6 +80,35 @@ def row_augmentation(
     return augment
 
 
+def _image_part(
+    settings: AugmentSettings, image_shape: tuple[int, ...] | None, box: tuple[float, float] | None
+) -> Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None:
+    """What crop, flip, jitter and gray do to flat rows; None if all are off."""
+    asked = [name for name in IMAGE_PART if getattr(settings, name)]
+    if not asked:
+        return None
+    if image_shape is None:
+        raise ConfigError(f"training.augment.{asked[0]} changes images, and the data are rows: leave it out.")
+    if box is None and (settings.jitter or settings.gray):
+        raise ConfigError(
+            f"training.augment.{asked[-1]} changes colours, which needs to know black and white: "
+            "use training.scaling pixels."
+        )
+    height, width, channels = image_shape
+    if settings.crop >= min(height, width):
+        raise ConfigError(
+            f"training.augment.crop must be below the images' side, got {settings.crop} for {height}x{width} pixels."
+        )
+    shared = {name: getattr(settings, name) for name in (*IMAGE_PART, "brightness", "contrast", "saturation", "hue")}
+    strengths = ImageAugment(**shared, noise=0.0)
+
+    def change(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        images = x.view(len(x), height, width, channels).permute(0, 3, 1, 2)
+        return change_images(images, strengths, generator, box=box).permute(0, 2, 3, 1).reshape(len(x), -1)
+
+    return change
+
+
 def neighbour_table(data: torch.Tensor, k: int) -> torch.Tensor:
     """Places of up to k near rows of every row, [n, k]: those that are among each other's k nearest.
 
@@ -59,8 +116,9 @@ def neighbour_table(data: torch.Tensor, k: int) -> torch.Tensor:
     out, and a row's mutual neighbours are repeated to fill its line; a row that has none keeps its nearest.
     """
     n, k = len(data), min(k, len(data) - 1)
+    near_in = _affordable(data.numpy())
     # A row's nearest is itself, unless it has a twin: remove it by place, not by rank.
-    found = NearestNeighbors(n_neighbors=k + 1).fit(data.numpy()).kneighbors(data.numpy(), return_distance=False)
+    found = NearestNeighbors(n_neighbors=k + 1).fit(near_in).kneighbors(near_in, return_distance=False)
     own = found == np.arange(n)[:, None]
     own[~own.any(1), -1] = True
     near = found[~own].reshape(n, k)
@@ -70,6 +128,15 @@ def neighbour_table(data: torch.Tensor, k: int) -> torch.Tensor:
     count = mutual.sum(1)
     filled = np.take_along_axis(order, np.arange(k)[None, :] % count[:, None], axis=1)
     return torch.from_numpy(np.take_along_axis(near, filled, axis=1).astype("int64"))
+
+
+def _affordable(x: np.ndarray) -> np.ndarray:
+    """``x``, or its main directions where all distances between whole rows would take many minutes."""
+    if len(x) ** 2 * x.shape[1] <= MOST_PRODUCTS or x.shape[1] <= MAIN_DIRECTIONS:
+        return x
+    some = x[:: math.ceil(len(x) / PCA_ROWS)]
+    pca = PCA(MAIN_DIRECTIONS, svd_solver="randomized", random_state=0).fit(some)
+    return np.concatenate([pca.transform(part).astype(np.float32) for part in np.array_split(x, len(x) // 1000 + 1)])
 
 
 def pick(table: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

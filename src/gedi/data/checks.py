@@ -17,14 +17,22 @@ LARGEST = 1e150  # whose square is still a double
 
 
 def check_rows(
-    x: Any, *, n_clusters: int | None, allow_single_row: bool = False, fewest_clusters: int = 2
+    x: Any,
+    *,
+    n_clusters: int | None,
+    allow_single_row: bool = False,
+    fewest_clusters: int = 2,
+    images: bool = False,
 ) -> np.ndarray:
     """Return rows as a finite float64 array [n, d], or raise a DataError that names the problem and the fix.
 
     float64 is kept until the rows are scaled, where the offset is subtracted. n_clusters=None (prediction)
     skips what concerns clusters. The wording agrees with what scikit-learn's estimator checks look for.
+
+    ``images``: the rows are pixels. Bytes and floats stay as they are, since eight bytes a pixel could fill the memory
+    of a machine that holds the images with ease, and a frame of one colour is nothing to warn of.
     """
-    rows = _as_float64(x)
+    rows = _as_float64(x, keep=(np.uint8, np.float32, np.float64) if images else ())
     if rows.ndim != 2:
         raise DataError(
             f"Expected a 2-D array of rows, got shape {rows.shape}. Reshape your data: "
@@ -35,17 +43,18 @@ def check_rows(
         raise DataError("The data is empty: found 0 sample(s) while a minimum of 2 is required.")
     if d == 0:
         raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
-    _check_finite(rows)
-    _check_size(rows)
+    if rows.dtype != np.uint8:
+        _check_finite(rows)
+        _check_size(rows)
     if n == 1 and not allow_single_row:
         raise DataError("The data has one row (n_samples=1); clusters need at least two: give more rows.")
     if n_clusters is not None:
         _check_clusters(n_clusters, n, fewest_clusters)
-        _warn_constant(rows)
+        _warn_constant(rows, all_only=images)
     return rows
 
 
-def _as_float64(x: Any) -> np.ndarray:
+def _as_float64(x: Any, keep: tuple[type, ...] = ()) -> np.ndarray:
     if sparse.issparse(x):
         raise DataError("Sparse data is not supported: pass x.toarray() if it fits in memory.")
     try:
@@ -59,7 +68,7 @@ def _as_float64(x: Any) -> np.ndarray:
     if rows.dtype.kind not in "buif":
         kind = "strings" if rows.dtype.kind in "US" else f"values of type {rows.dtype}"
         raise DataError(f"The data holds {kind}, not numbers: encode them as numbers or drop those columns.")
-    return rows.astype(np.float64)
+    return rows if rows.dtype in keep else rows.astype(np.float64)
 
 
 def _objects_as_float64(rows: np.ndarray) -> np.ndarray:
@@ -121,9 +130,11 @@ def _check_clusters(n_clusters: int, n: int, fewest: int) -> None:
         )
 
 
-def _warn_constant(rows: np.ndarray) -> None:
+def _warn_constant(rows: np.ndarray, *, all_only: bool = False) -> None:
+    if all_only and (rows[-1] != rows[0]).any():  # most often told from two rows
+        return
     constant = np.flatnonzero((rows == rows[0]).all(axis=0))
-    if len(constant):
+    if len(constant) == rows.shape[1] or (len(constant) and not all_only):
         shown = ", ".join(map(str, constant[:10])) + (", ..." if len(constant) > 10 else "")
         every = " (all of them: there is nothing to cluster)" if len(constant) == rows.shape[1] else ""
         warnings.warn(

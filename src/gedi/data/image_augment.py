@@ -66,13 +66,25 @@ def augment_images(
     Crop and flip, then colours, then noise. Two calls give two independent views. The same numbers are drawn whatever
     the chances are, so changing one of them leaves the others' draws as they were.
     """
-    check_images(x, settings)
-    low, high = box
-    view = move(x, settings, generator)
-    view = (view - low) / (high - low)
-    view = change_colours(view, settings, generator)
-    view = view * (high - low) + low
+    view = change_images(x, settings, generator, box=box)
     return view + settings.noise * torch.randn(view.shape, generator=generator, dtype=x.dtype, device=x.device)
+
+
+def change_images(
+    x: torch.Tensor,
+    settings: ImageAugment,
+    generator: torch.Generator,
+    *,
+    box: tuple[float, float] | None = (-1.0, 1.0),
+) -> torch.Tensor:
+    """`augment_images` without its noise; ``box=None``: black and white are not known, and colours stay."""
+    check_images(x, settings)
+    view = move(x, settings, generator)
+    if box is None:
+        return view
+    low, high = box
+    view = change_colours((view - low) / (high - low), settings, generator)
+    return view * (high - low) + low
 
 
 def image_augmentation(settings: ImageAugment, *, box: tuple[float, float] = (-1.0, 1.0)) -> Augment:

@@ -5,6 +5,7 @@ from gedi.nets.encoder import MLPEncoder
 from gedi.nets.flow import FlowDensity
 from gedi.nets.gedinet import GediNet
 from gedi.nets.heads import Projector, Prototypes
+from gedi.nets.image_encoder import ImageEncoder
 from gedi.nets.resnet import ResNet8
 from gedi.nets.vae import VaeDensity
 
@@ -15,6 +16,7 @@ __all__ = [
     "EnergyDensity",
     "FlowDensity",
     "GediNet",
+    "ImageEncoder",
     "MLPEncoder",
     "Projector",
     "Prototypes",

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from gedi.nets import GediNet, MLPEncoder
+from gedi.errors import ConfigError
+from gedi.nets import GediNet, ImageEncoder, MLPEncoder
 from gedi.sampling import Box
 from gedi.training.config import NetConfig, TrainingConfig
 from gedi.training.terms import Energy
@@ -30,11 +31,14 @@ def resolution(x: np.ndarray, *, neighbour: int = 10, max_rows: int = 5000) -> f
 def fill_from_data(config: TrainingConfig, x: np.ndarray) -> TrainingConfig:
     """A copy of ``config`` in which every length left open is set from the data's resolution."""
     config = copy.deepcopy(config)
+    net, sampler, dam, augment = config.net, config.sampler, config.dam, config.augment
+    lengths = [sampler.noise, sampler.final_noise, sampler.data_noise, dam.radius, augment.noise]
+    has_waves = net.encoder == "mlp"
+    if None not in lengths and not (has_waves and net.frequency is None):
+        return config
     unit = resolution(x)
-    config.net.frequency = (
-        0.3 / (unit * math.sqrt(x.shape[1])) if config.net.frequency is None else config.net.frequency
-    )
-    sampler, dam, augment = config.sampler, config.dam, config.augment
+    if has_waves and net.frequency is None:
+        net.frequency = 0.3 / (unit * math.sqrt(x.shape[1]))
     sampler.noise = 3 * unit if sampler.noise is None else sampler.noise
     sampler.final_noise = min(0.75 * unit, sampler.noise) if sampler.final_noise is None else sampler.final_noise
     sampler.data_noise = sampler.final_noise if sampler.data_noise is None else sampler.data_noise
@@ -43,20 +47,43 @@ def fill_from_data(config: TrainingConfig, x: np.ndarray) -> TrainingConfig:
     return config
 
 
+def box_around(x: torch.Tensor, config: TrainingConfig) -> Box:
+    """Where the samplers live: around the data, or around all that lies between black and white.
+
+    A pixel that is black in all images is not known to be black in every image.
+    """
+    margin = config.sampler.box_margin
+    if config.scaling != "pixels":
+        return Box.around(x, margin)
+    side = torch.full_like(x[0], 1.0 + margin)
+    return Box(-side, side)
+
+
 def build_net(
-    config: TrainingConfig, n_features: int, n_clusters: int, generator: torch.Generator, box: Box | None = None
+    config: TrainingConfig,
+    n_features: int,
+    n_clusters: int,
+    generator: torch.Generator,
+    box: Box | None = None,
+    image_shape: tuple[int, ...] | None = None,
 ) -> GediNet:
     """A fresh GediNet whose weights depend on ``generator`` alone."""
     # torch's initialisers know only the global generator: seed it from ours, and give it back as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
-        return assemble(config, n_features, n_clusters, box)
+        return assemble(config, n_features, n_clusters, box, image_shape)
 
 
-def assemble(config: TrainingConfig, n_features: int, n_clusters: int, box: Box | None = None) -> GediNet:
+def assemble(
+    config: TrainingConfig,
+    n_features: int,
+    n_clusters: int,
+    box: Box | None = None,
+    image_shape: tuple[int, ...] | None = None,
+) -> GediNet:
     """A GediNet with weights from torch's global generator; on the meta device, with shapes alone."""
     sizes, generative = config.net, config.objective.get("generative", Energy())
-    encoder = _mlp(sizes, n_features)
+    encoder = _encoder(sizes, n_features, image_shape)
     return GediNet(
         encoder,
         representation=sizes.representation,
@@ -64,12 +91,19 @@ def assemble(config: TrainingConfig, n_features: int, n_clusters: int, box: Box 
         projector_hidden=sizes.projector_hidden,
         n_clusters=n_clusters,
         head=sizes.head,
-        energy_encoder=_mlp(sizes, n_features) if sizes.two_encoders else None,
+        energy_encoder=_encoder(sizes, n_features, image_shape) if sizes.two_encoders else None,
         density=lambda net, support: generative.density(net, n_features, support),
         support=box if sizes.walls else None,
     )
 
 
-def _mlp(config: NetConfig, n_features: int) -> MLPEncoder:
+def _encoder(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> MLPEncoder | ImageEncoder:
+    if config.encoder == "resnet8":
+        if image_shape is None:
+            raise ConfigError(
+                f"training.net.encoder resnet8 takes images, and the data are rows of {n_features} features: give an "
+                "array [n, height, width, channels], or use training.net.encoder mlp."
+            )
+        return ImageEncoder(image_shape, config.representation)
     frequency = config.frequency if config.first == "waves" else None
     return MLPEncoder(n_features, config.hidden, config.representation, config.activation, frequency=frequency)

@@ -19,8 +19,9 @@ from gedi.training.terms import Energy, Gaussian, Sinkhorn
 class NetConfig:
     """Sizes of the networks (Appendix G)."""
 
-    hidden: tuple[int, ...] = (100, 100)  # hidden layers of the encoder
-    representation: int = 8  # outputs of the encoder (the paper: 2; wider has fewer local minima)
+    encoder: Literal["mlp", "resnet8"] = "mlp"  # for rows, or for images of at least 8 x 8 pixels
+    hidden: tuple[int, ...] = (100, 100)  # hidden layers of the mlp encoder
+    representation: int = 8  # outputs of the encoder, the F of resnet8 (the paper: 2; wider has fewer local minima)
     embedding: int = 8  # size of the unit sphere the clusters live on
     projector_hidden: int = 16  # hidden neurons of both projectors
     activation: Literal["silu", "leaky_relu"] = "silu"  # smooth: DAM needs smooth tangents (paper: leaky_relu)
@@ -72,6 +73,14 @@ class AugmentConfig:
     rotate: float = 0.0  # images: largest rotation in degrees
     scale: float = 0.0  # images: largest relative change of size
     shear: float = 0.0  # images: largest shear
+    crop: int = 0  # images: pixels of reflected border, out of which a window of the image's size is cut
+    flip: bool = False  # images: mirror left and right, one time in two
+    jitter: float = 0.0  # images: chance that colours are jittered, by the next four
+    brightness: float = 0.4  # factor from 1 - this to 1 + this, as the next two
+    contrast: float = 0.4  # see brightness
+    saturation: float = 0.4  # see brightness
+    hue: float = 0.1  # turn of the colour wheel, of a whole turn, either way
+    gray: float = 0.0  # images: chance that colour is lost
 
 
 @dataclass
@@ -139,8 +148,8 @@ class TrainingConfig:
     guard: GuardConfig = field(default_factory=GuardConfig)  # divergence: noticed, undone, reported
     keep_best: bool = True  # step 2 hands on the state with the lowest smoothed objective (paper: the last one)
     n_init: int = 1  # runs of start and step 2 on the same energy; the lowest objective is kept
-    scaling: Literal["feature", "global", "none"] = (
-        "feature"  # one unit a column, one for all (pixels), or as is (paper)
+    scaling: Literal["feature", "global", "pixels", "none"] = (
+        "feature"  # one unit a column, one for all, black -1 and white 1, or as is (paper)
     )
 
 
@@ -155,7 +164,9 @@ def check(config: TrainingConfig) -> TrainingConfig:
     not_negative = ["dam.steps", "dam.radius", "sampler.data_noise", "sampler.box_margin"]
     not_negative += ["augment.noise", "augment.neighbours", "start.fewest", "guard.tries"]
     not_negative += [f"{stage}.{name}" for stage in stages for name in ("iterations", "warmup")]
-    shares = ["sampler.restart", "sampler.from_data", "start.fade", *(f"{stage}.average" for stage in stages)]
+    not_negative += ["augment.crop"]
+    shares = ["augment.jitter", "augment.gray", "augment.brightness", "augment.contrast", "augment.saturation"]
+    shares += ["sampler.restart", "sampler.from_data", "start.fade", *(f"{stage}.average" for stage in stages)]
     # Written so that NaN fails every comparison; None is a length still to be set from the data.
     for path in positive:
         if (value := get(config, path)) is not None and not value > 0:
@@ -172,6 +183,13 @@ def check(config: TrainingConfig) -> TrainingConfig:
     for path in (f"{stage}.betas" for stage in stages):
         if not all(0 <= beta < 1 for beta in get(config, path)):
             raise ConfigError(f"training.{path} must lie in [0, 1), got {get(config, path)}.")
+    if not 0 <= config.augment.hue <= 0.5:
+        raise ConfigError(f"training.augment.hue must lie between 0 and 0.5, got {config.augment.hue}.")
+    if config.net.encoder == "resnet8" and config.start.kind == "walks" and config.step2.iterations:
+        raise ConfigError(
+            "training.start.kind walks cuts a graph of walks between all rows, which images are too long for: "
+            "use kmeans or none with training.net.encoder resnet8."
+        )
     if not config.net.hidden or min(config.net.hidden) < 1:
         raise ConfigError(f"training.net.hidden must name at least one layer of neurons, got {config.net.hidden}.")
     if config.step2.iterations and not any(term.has_clusters for term in config.objective.values()):

@@ -73,7 +73,7 @@ def scaler_of(state: Any, n_features: int) -> Scaler:
     """The scaler of a model of ``n_features``."""
     scaler = Scaler.from_state(state)
     assert scaler.centre is not None and scaler.scale is not None
-    shapes = {"feature": (n_features,), "global": (), "none": ()}
+    shapes = {"feature": (n_features,), "global": (), "pixels": (), "none": ()}
     if not isinstance(scaler.mode, str) or scaler.mode not in shapes:
         raise ValueError("the scaler's mode is not known")
     if scaler.centre.shape != (n_features,) or scaler.scale.shape != shapes[scaler.mode]:
@@ -114,17 +114,21 @@ def hardware_of(values: Any) -> Hardware:
 # -- sizes ------------------------------------------------------------------------------------------------------------
 
 
-def shape_of_net(config: TrainingConfig, n_features: int, n_clusters: int) -> GediNet:
+def shape_of_net(
+    config: TrainingConfig, n_features: int, n_clusters: int, image_shape: tuple[int, ...] | None = None
+) -> GediNet:
     """The network that the settings describe, without memory for its weights."""
     with torch.device("meta"):
         side = torch.empty(n_features)
-        return assemble(config, n_features, n_clusters, Box(side, side))
+        return assemble(config, n_features, n_clusters, Box(side, side), image_shape)
 
 
-def net_of(config: TrainingConfig, n_features: int, n_clusters: int) -> GediNet:
+def net_of(
+    config: TrainingConfig, n_features: int, n_clusters: int, image_shape: tuple[int, ...] | None = None
+) -> GediNet:
     """The network that the settings describe, with memory: for sizes that have been checked."""
     side = torch.zeros(n_features)
-    return build_net(config, n_features, n_clusters, torch.Generator().manual_seed(0), Box(side, side))
+    return build_net(config, n_features, n_clusters, torch.Generator().manual_seed(0), Box(side, side), image_shape)
 
 
 def layout_of(values: Mapping[str, torch.Tensor], prefix: str = "") -> dict[str, Spec]:
@@ -139,10 +143,15 @@ def model_layout(net: GediNet, n_features: int) -> dict[str, Spec]:
     return layout_of(net.state_dict(), "net.") | own
 
 
-def check_sizes(config: TrainingConfig, n_features: int, n_clusters: int) -> None:
+def check_sizes(
+    config: TrainingConfig, n_features: int, n_clusters: int, image_shape: tuple[int, ...] | None = None
+) -> None:
     """Refuse settings whose tensors no machine this is meant for would hold, before any of them is made."""
     try:
-        net = sum(value.numel() for value in shape_of_net(config, n_features, n_clusters).state_dict().values())
+        shape = shape_of_net(config, n_features, n_clusters, image_shape)
+        net = sum(value.numel() for value in shape.state_dict().values())
+    except ConfigError:
+        raise
     except (RuntimeError, TypeError, ValueError) as error:  # more than a machine word can count
         raise ConfigError("The sizes in training.net are beyond what any machine can hold.") from error
     asked = {

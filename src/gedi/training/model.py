@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from gedi.data import Scaler
-from gedi.data.augment import row_augmentation
+from gedi.data.augment import Augment, row_augmentation
 from gedi.errors import DataError
 from gedi.nets import GediNet
 from gedi.objectives import cluster_log_probs
@@ -27,6 +27,7 @@ from gedi.training.terms.generative import settled
 from gedi.training.world import World
 
 CHUNK = 4096  # rows a forward pass at prediction time
+IMAGE_CHUNK = 256  # images a forward and backward pass
 DEFAULT_TAU = 0.1  # temperature of p(y|x) where no cluster term says another
 
 
@@ -47,7 +48,9 @@ class TrainedModel:
 
     def __post_init__(self) -> None:
         # Double precision: a row's answer must not depend on which rows share its batch, and BLAS rounds by batch size.
-        self._exact = copy.deepcopy(self.net).double().eval().requires_grad_(False)
+        # Convolutions would take twice the time for it: an image's answer is the same up to rounding.
+        self._type = torch.float64 if self.config.net.encoder == "mlp" else torch.float32
+        self._exact = copy.deepcopy(self.net).to(self._type).eval().requires_grad_(False)
 
     @property
     def n_features(self) -> int:
@@ -86,30 +89,39 @@ class TrainedModel:
         if n < 1:
             raise DataError(f"The number of samples must be at least 1, got {n}.")
         c = self.config.sampler
-        assert c.noise is not None
+        noise = c.noise
+        assert noise is not None
         generator = torch.Generator().manual_seed(seed)
         drawn = self.net.eval().density.sample(n, generator)
         if drawn is not None:
             return self.scaler.inverse(drawn.numpy(), dtype=np.float64)
         places = torch.randint(len(self.chains), (n,), generator=generator)
-        moved, _ = sgld(
-            self.net.eval().log_density,
-            self.chains[places],
-            steps=steps,
-            noise=c.noise,
-            final_noise=c.final_noise,
-            step=c.step,
-            max_drift=math.inf if c.max_drift is None else c.max_drift,
-            box=self.box,
-            generator=generator,
-        )
+
+        def move(chains: torch.Tensor) -> torch.Tensor:
+            return sgld(
+                self.net.eval().log_density,
+                chains,
+                steps=steps,
+                noise=noise,
+                final_noise=c.final_noise,
+                step=c.step,
+                max_drift=math.inf if c.max_drift is None else c.max_drift,
+                box=self.box,
+                generator=generator,
+            )[0]
+
+        at_once = n if self.config.net.encoder == "mlp" else IMAGE_CHUNK
+        moved = torch.cat([move(self.chains[some]) for some in places.split(at_once)])
         return self.scaler.inverse(moved.numpy(), dtype=np.float64)
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
-        scaled = torch.from_numpy(self.scaler.transform(x)).double()
+        size = CHUNK if self.config.net.encoder == "mlp" else IMAGE_CHUNK
+        parts = []
         with torch.no_grad():
-            parts = [function(rows) for rows in scaled.split(CHUNK)]
-        return torch.cat(parts).numpy()
+            for start in range(0, len(x), size):
+                scaled = torch.from_numpy(self.scaler.transform(x[start : start + size]))
+                parts.append(function(scaled.to(self._type)))
+        return torch.cat(parts).double().numpy()
 
 
 @torch.no_grad()
@@ -117,7 +129,29 @@ def arrived_chains(net: GediNet, x: torch.Tensor, chains: torch.Tensor, burn_in:
     """The persistent chains that stand for p_Psi; those restarted last are still on their way."""
     if not net.density.needs_samples:  # the chains have not moved since they were made
         return net.eval().density.sample(len(chains), torch.Generator().manual_seed(0))  # type: ignore[return-value]
+    if burn_in is None:
+        return chains
     return chains[settled(net.eval().log_density(x), net.log_density(chains), burn_in)]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a fit computes from its rows before anything is trained."""
+
+    config: TrainingConfig  # with all lengths filled in
+    scaler: Scaler
+    rows: torch.Tensor  # scaled
+    augment: Augment
+
+
+def prepare(x: np.ndarray, config: TrainingConfig, image_shape: tuple[int, ...] | None = None) -> Prepared:
+    """Scale checked rows [n, d], and look up their scale and neighbours."""
+    scaler = Scaler().fit(x, mode=config.scaling)
+    scaled = scaler.transform(x)
+    config = fill_from_data(config, scaled)
+    rows = torch.from_numpy(scaled)
+    box = (-1.0, 1.0) if config.scaling == "pixels" else None
+    return Prepared(config, scaler, rows, row_augmentation(config.augment, rows, image_shape, box=box))
 
 
 def fit_rows(
@@ -127,6 +161,7 @@ def fit_rows(
     config: TrainingConfig,
     seed: int,
     image_shape: tuple[int, ...] | None = None,
+    prepared: Prepared | None = None,
     world: World | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     log: Log | None = None,
@@ -134,19 +169,20 @@ def fit_rows(
     save_every: float = 30.0,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> TrainedModel:
-    """Train on checked rows [n, d] in the user's units; goes on from ``checkpoints`` if they hold any."""
+    """Train on checked rows [n, d] in the user's units; goes on from ``checkpoints`` if they hold any.
+
+    ``prepared`` is what `prepare` gave for the same rows and settings, if somebody has paid for it already.
+    """
     check(config)
-    scaler = Scaler().fit(x, mode=config.scaling)
-    scaled = scaler.transform(x)
-    config = fill_from_data(config, scaled)
-    rows = torch.from_numpy(scaled)
-    augment = row_augmentation(config.augment, rows, image_shape)
+    ready = prepare(x, config, image_shape) if prepared is None else prepared
+    config, rows = ready.config, ready.rows
     engine = Engine(
         config,
         rows,
         n_clusters,
         seed=seed,
-        augment=augment,
+        augment=ready.augment,
+        image_shape=image_shape,
         world=world,
         log=log,
         on_progress=on_progress,
@@ -172,7 +208,7 @@ def fit_rows(
     net, box = state.net.cpu(), Box(state.buffer.box.low.cpu(), state.buffer.box.high.cpu())
     return TrainedModel(
         net=net,
-        scaler=scaler,
+        scaler=ready.scaler,
         config=config,
         n_clusters=n_clusters,
         seed=seed,

@@ -18,6 +18,7 @@ from gedi.training.config import (
     TrainingConfig,
     override,
 )
+from gedi.training.image_presets import IMAGE_PRESETS
 from gedi.training.objective import Term
 from gedi.training.terms import Barlow, Contrastive, Energy, Gaussian, NtXent, ProtoCpc, Sinkhorn, Vicreg, WMse
 
@@ -113,17 +114,24 @@ PRESETS: dict[str, Callable[[], TrainingConfig]] = {
     "digits": digits,
     "smoke": smoke,
     "paper": paper,
-}
+} | IMAGE_PRESETS
+SMALL_SIDE = 16  # pixels: up to here an MLP does, and takes minutes less
 FEW_FEATURES = 8  # up to here walks reach further than the gaps between neighbours
 
 
 def preset(name: str | None, *, n_features: int, image_shape: tuple[int, ...] | None = None) -> TrainingConfig:
     """Settings by name, or by the data's shape if ``name`` is None."""
     if name is None:
-        name = "digits" if image_shape is not None else "toy" if n_features <= FEW_FEATURES else "rows"
+        name = _by_shape(n_features, image_shape)
     if name not in PRESETS:
         raise ConfigError(f"There is no preset {name!r}; there are: {', '.join(PRESETS)}.")
     return PRESETS[name]()
+
+
+def _by_shape(n_features: int, image_shape: tuple[int, ...] | None) -> str:
+    if image_shape is not None:
+        return "digits" if min(image_shape[:2]) <= SMALL_SIDE else "images"
+    return "toy" if n_features <= FEW_FEATURES else "rows"
 
 
 def jem(config: TrainingConfig) -> None:
@@ -255,6 +263,12 @@ def configure(
     config = with_method(preset(name, n_features=n_features, image_shape=image_shape), method)
     for change in changes:
         config = override(config, change)
+    if config.net.encoder == "resnet8" and image_shape is None:
+        asked = "" if name is None else f"The preset {name} is for images, and "
+        raise ConfigError(
+            f"{asked}training.net.encoder resnet8 takes images, but the data are rows of {n_features} features: give "
+            "an array [n, height, width, channels], or choose another preset."
+        )
     if method == "jem" and config.embedding.iterations + config.step2.iterations:
         raise ConfigError("The method jem is step 1 alone: leave training.embedding and step2.iterations at 0.")
     return config

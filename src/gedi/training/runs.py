@@ -162,12 +162,20 @@ def read_plan(folder: str | Path) -> dict[str, Any]:
     return plan
 
 
-def check_sizes(folder: Path, config: TrainingConfig, n_features: int, n_clusters: int, *, processes: int = 1) -> None:
+def check_sizes(
+    folder: Path,
+    config: TrainingConfig,
+    n_features: int,
+    n_clusters: int,
+    image_shape: tuple[int, ...] | None = None,
+    *,
+    processes: int = 1,
+) -> None:
     """Refuse settings that are too large, or larger than the run's own checkpoints, before anything is built."""
-    expected.check_sizes(config, n_features, n_clusters)
+    expected.check_sizes(config, n_features, n_clusters, image_shape)
     checkpoints = Checkpoints(folder)
     if checkpoints.exists():
-        net = expected.shape_of_net(config, n_features, n_clusters)
+        net = expected.shape_of_net(config, n_features, n_clusters, image_shape)
         wanted = expected.layout_of(net.state_dict(), "net/")
         chains = math.ceil(config.sampler.buffer_size / processes) * processes
         wanted["buffer"] = expected.Spec(torch.float32, (chains, n_features))
@@ -178,8 +186,11 @@ def check_sizes(folder: Path, config: TrainingConfig, n_features: int, n_cluster
 
 
 def fingerprint(rows: np.ndarray) -> str:
-    """Tells whether two arrays hold the same rows."""
-    return hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
+    """Tells whether two arrays hold the same rows, whatever type they are kept in."""
+    digest = hashlib.sha256()
+    for part in np.array_split(rows, len(rows) // 1000 + 1):
+        digest.update(np.ascontiguousarray(part, dtype=np.float64).data)
+    return digest.hexdigest()
 
 
 def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None) -> None:
@@ -224,7 +235,7 @@ def load(folder: str | Path) -> TrainedModel:
             image_shape = expected.image_shape_of(settings["image_shape"], n_features)
             scaler = expected.scaler_of(settings["scaler"], n_features)
             config = expected.training_settings(settings["training"])
-            net = expected.shape_of_net(config, n_features, n_clusters)
+            net = expected.shape_of_net(config, n_features, n_clusters, image_shape)
         except FAILURES as error:
             raise unreadable(folder / CONFIG, error) from error
         check_layout(file.layout, expected.model_layout(net, n_features))
@@ -233,7 +244,7 @@ def load(folder: str | Path) -> TrainedModel:
         low, high, chains = (tensors.pop(f"sampler.{name}") for name in ("low", "high", "chains"))
         if not len(chains) or not bool((low <= high).all()):
             raise ValueError("its sampler has no chains, or a box turned inside out")
-        net = expected.net_of(config, n_features, n_clusters)
+        net = expected.net_of(config, n_features, n_clusters, image_shape)
         net.load_state_dict({name.removeprefix("net."): value for name, value in tensors.items()})
         return TrainedModel(
             net=net.eval(),

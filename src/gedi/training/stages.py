@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 
 from gedi.errors import GediError
-from gedi.sampling import Box, ReplayBuffer
-from gedi.training.build import build_net
+from gedi.sampling import ReplayBuffer
+from gedi.training.build import box_around, build_net
 from gedi.training.checkpoint import Checkpoints, Tensors, pack, unpack
 from gedi.training.config import StageConfig, TrainingConfig
 from gedi.training.expected import ExpectedCheckpoint, longest_queue
@@ -51,6 +51,7 @@ class Stages:
         *,
         seed: int,
         augment: Augment,
+        image_shape: tuple[int, ...] | None = None,
         world: World | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         log: Log | None = None,
@@ -60,6 +61,7 @@ class Stages:
     ) -> None:
         self.world = world = world or World()
         self.config, self.n_clusters, self.seed, self.augment_rows = config, n_clusters, seed, augment
+        self.image_shape = image_shape
         self.x = x.to(world.device)
         self.journal = Journal(is_main=world.is_main, on_progress=on_progress, log=log)
         self.guard = Guard(config.guard)
@@ -68,8 +70,8 @@ class Stages:
         # Several processes share one stream for what they must agree on, and have one each for their noise.
         alone = world.size == 1 and world.device.type == "cpu"
         noise = generator if alone else torch.Generator(world.device).manual_seed(mixed(seed, 0, world.rank))
-        box = Box.around(self.x, config.sampler.box_margin)
-        net = build_net(config, x.shape[1], n_clusters, generator, box).to(world.device)
+        box = box_around(self.x, config)
+        net = build_net(config, x.shape[1], n_clusters, generator, box, image_shape).to(world.device)
         self.state = TrainState(
             net=net,
             average=averaged_copy(net),
@@ -159,7 +161,10 @@ class Stages:
         weights = state.after_step1
         generative = self.config.objective.get("generative")
         if attempt and not (generative and generative.reads_heads):  # else step 1's density would be lost with them
-            fresh = build_net(self.config, self.x.shape[1], self.n_clusters, state.generator).state_dict()
+            made = build_net(
+                self.config, self.x.shape[1], self.n_clusters, state.generator, image_shape=self.image_shape
+            )
+            fresh = made.state_dict()
             heads = ("projector.", "nf_projector.", "prototypes.")
             weights = {k: fresh[k] if k.startswith(heads) else v for k, v in weights.items()}
         state.load_weights(weights)

@@ -1,0 +1,119 @@
+"""Named settings for images: one that a laptop's CPU can pay for, and the paper's own for each of its data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gedi.data.image_augment import PAPER, ImageAugment
+from gedi.training.config import (
+    AugmentConfig,
+    DamConfig,
+    GuardConfig,
+    NetConfig,
+    SamplerConfig,
+    StageConfig,
+    StartConfig,
+    TrainingConfig,
+)
+from gedi.training.terms import Energy, Gaussian, Sinkhorn
+
+
+def images() -> TrainingConfig:
+    """Images of more than 16 pixels a side, on a CPU: the structure of `digits`, with a narrow ResNet-8.
+
+    Gradients with respect to images are what costs here, so chains and walks are short and batches small.
+    """
+    stage = StageConfig(batch_size=64, learning_rate=1e-3, warmup=20)
+    return TrainingConfig(
+        net=NetConfig(encoder="resnet8", representation=32, embedding=32, projector_hidden=64),
+        sampler=SamplerConfig(
+            steps=5, noise=0.05, final_noise=0.05, data_noise=0.1, buffer_size=1000, restart=0.0, box_margin=0.25
+        ),
+        dam=DamConfig(steps=3, radius=0.1),
+        augment=AugmentConfig(noise=0.03, neighbours=12, towards=1.0, crop=4, jitter=0.5, gray=0.1),
+        objective={
+            "generative": Energy(weight=0.01, size=1e-5),
+            "negative_free": Gaussian(beta=0.1, invariance=10.0, per_sample=True),
+            "clustering": Sinkhorn(dam=0.5, queue=1280, iterations=5),
+        },
+        start=StartConfig(kind="kmeans", repeats=10),
+        step1=replace(stage, iterations=200),
+        embedding=replace(stage, iterations=800),
+        step2=replace(stage, iterations=250, average=0.98),
+        scaling="pixels",
+    )
+
+
+def paper_svhn() -> TrainingConfig:
+    """The paper's settings for SVHN, as literally as they run (its table of hyper-parameters)."""
+    return _paper("svhn", width=128, iterations=100_000)
+
+
+def paper_cifar10() -> TrainingConfig:
+    """The paper's settings for CIFAR-10."""
+    return _paper("cifar10", width=128, iterations=70_000)
+
+
+def paper_cifar100() -> TrainingConfig:
+    """The paper's settings for CIFAR-100."""
+    return _paper("cifar100", width=256, iterations=70_000)
+
+
+def paper_mnist() -> TrainingConfig:
+    """The paper's settings for MNIST, its column 'Addition': 5 epochs of 10,000 triplets, 20 of them a batch."""
+    return _paper("mnist", width=128, iterations=2_500, batch_size=60, steps=10)
+
+
+def _paper(name: str, *, width: int, iterations: int, batch_size: int = 64, steps: int = 20) -> TrainingConfig:
+    stage = StageConfig(
+        iterations=iterations, batch_size=batch_size, learning_rate=1e-4, warmup=0, decay_from=1.0, average=0.0
+    )
+    return TrainingConfig(
+        net=NetConfig(
+            encoder="resnet8", representation=width, embedding=width, projector_hidden=2 * width, walls=False
+        ),
+        # The buffer starts from U(-1, 1) and data are shown with a little noise, as in the code the paper builds on.
+        sampler=SamplerConfig(
+            steps=steps,
+            noise=0.01,
+            final_noise=0.01,
+            step=1.0,
+            max_drift=None,
+            burn_in=None,
+            max_gap=None,
+            buffer_size=10_000,
+            restart=0.05,
+            from_data=0.0,
+            box_margin=0.0,
+            data_noise=0.03,
+        ),
+        dam=DamConfig(steps=10, radius=0.03, max_drop=None),
+        augment=_augment(PAPER[name]),
+        objective={
+            "generative": Energy(size=0.0),
+            "negative_free": Gaussian(),
+            "clustering": Sinkhorn(weight=1000.0, dam=500.0, anchor=0.0, firmness=1.0, marginals="uniform"),
+        },
+        start=StartConfig(kind="none"),
+        step1=stage,
+        embedding=replace(stage, iterations=0),
+        step2=replace(stage),
+        # Black and white lie on the box: samples that reach it are no symptom.
+        guard=GuardConfig(max_at_box=1.0),
+        scaling="pixels",
+        keep_best=False,
+    )
+
+
+def _augment(paper: ImageAugment) -> AugmentConfig:
+    return AugmentConfig(**vars(paper))
+
+
+IMAGE_PRESETS: dict[str, Callable[[], TrainingConfig]] = {
+    "images": images,
+    "paper-svhn": paper_svhn,
+    "paper-cifar10": paper_cifar10,
+    "paper-cifar100": paper_cifar100,
+    "paper-mnist": paper_mnist,
+}

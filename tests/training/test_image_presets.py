@@ -1,0 +1,118 @@
+"""Presets for images start, train every stage, and refuse what they are not for."""
+
+import numpy as np
+import pytest
+import torch
+
+from gedi.data.image_augment import PAPER
+from gedi.errors import ConfigError
+from gedi.training import runs
+from gedi.training.build import box_around
+from gedi.training.config import TrainingConfig
+from gedi.training.image_presets import IMAGE_PRESETS
+from gedi.training.model import fit_rows
+from gedi.training.presets import configure, preset
+
+SHORT = {f"{stage}.batch_size": 4 for stage in ("step1", "embedding", "step2")} | {"sampler.buffer_size": 8}
+PAPERS = [name for name in IMAGE_PRESETS if name.startswith("paper-")]
+
+
+def pictures(shape, n=10, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (n, *shape), dtype=np.uint8).reshape(n, -1)
+
+
+def fit(name, shape, **changes):
+    rows = pictures(shape)
+    config = configure(name, "gedi", SHORT, changes, n_features=rows.shape[1], image_shape=shape)
+    return rows, fit_rows(rows, n_clusters=2, config=config, seed=0, image_shape=shape)
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A few iterations of the preset `images`."""
+    iterations = {f"{stage}.iterations": 2 for stage in ("step1", "embedding", "step2")}
+    return fit("images", (17, 18, 3), **iterations, **{"net.representation": 6})
+
+
+@pytest.mark.filterwarnings("ignore::gedi.training.guard.GuardWarning")
+@pytest.mark.parametrize("name", PAPERS)
+def test_the_papers_settings_take_two_steps_of_each_stage(name):
+    shape = (8, 8, 1) if name == "paper-mnist" else (8, 8, 3)
+    _, model = fit(name, shape, **{"step1.iterations": 2, "step2.iterations": 2})
+    assert {line["stage"] for line in model.history if "gradient_norm" in line} == {"step1", "step2"}
+    assert model.results["guard"] == [] or all(event["action"] == "warned" for event in model.results["guard"])
+    fresh = preset(name, n_features=2)
+    encoder = model.net.encoder
+    assert sum(p.numel() for p in encoder.parameters()) > fresh.net.representation**2 * 9 * 7
+    assert fresh.sampler.buffer_size == 10_000 and float(model.chains.abs().max()) <= 1.0
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_the_papers_views_are_those_of_its_table(name):
+    augment, table = preset(name, n_features=2).augment, PAPER[name.removeprefix("paper-")]
+    assert {key: getattr(augment, key) for key in vars(table)} == vars(table)
+
+
+@pytest.mark.parametrize("name", IMAGE_PRESETS)
+def test_rows_are_refused_with_the_presets_name(name):
+    with pytest.raises(ConfigError, match=f"{name} is for images.*rows of 5 features"):
+        configure(name, "gedi", n_features=5)
+
+
+@pytest.mark.parametrize(("side", "expected"), [(16, "digits"), (17, "images")])
+def test_small_images_stay_with_the_preset_of_small_images(side, expected):
+    shape = (side, 40, 1)
+    assert preset(None, n_features=40 * side, image_shape=shape) == preset(expected, n_features=2)
+
+
+def test_walks_between_all_images_are_refused():
+    with pytest.raises(ConfigError, match=r"start\.kind walks"):
+        configure("images", "gedi", {"start.kind": "walks"}, n_features=972, image_shape=(18, 18, 3))
+
+
+def test_a_model_of_images_says_the_same_after_it_was_saved(small, tmp_path):
+    rows, model = small
+    with runs.claimed(tmp_path / "run") as folder:
+        runs.save(model, folder)
+    again = runs.load(tmp_path / "run")
+    for name in ("predict_proba", "transform", "score_samples", "ood_score"):
+        assert np.array_equal(getattr(again, name)(rows), getattr(model, name)(rows)), name
+    assert np.array_equal(again.sample(3), model.sample(3))
+
+
+def test_answers_do_not_depend_on_the_other_images_of_a_batch(small):
+    rows, model = small
+    alone = np.concatenate([model.predict_proba(row[None]) for row in rows])
+    assert np.allclose(alone, model.predict_proba(rows), atol=1e-5)
+
+
+def test_samples_are_pixels(small):
+    _, model = small
+    samples = model.sample(4, steps=2)
+    assert samples.shape == (4, 17 * 18 * 3)
+    assert (
+        samples.min() >= -0.125 * 255 - 1 and samples.max() <= 1.125 * 255 + 1
+    )  # the box reaches 0.25 beyond -1 and 1
+
+
+def test_a_pixel_that_never_changes_does_not_flatten_the_box():
+    config = TrainingConfig(scaling="pixels")
+    config.sampler.box_margin = 0.25
+    box = box_around(torch.full((5, 3), -1.0), config)
+    assert box.low.tolist() == [-1.25] * 3 and box.high.tolist() == [1.25] * 3
+
+
+def test_an_energy_may_have_an_image_encoder_of_its_own():
+    _, model = fit(
+        "images",
+        (17, 17, 1),
+        **{
+            "net.two_encoders": True,
+            "net.representation": 4,
+            "n_init": 2,
+            "step1.iterations": 1,
+            "embedding.iterations": 1,
+            "step2.iterations": 1,
+        },
+    )
+    assert model.net.energy_encoder is not model.net.encoder
