@@ -22,12 +22,12 @@ from gedi.training.checkpoint import Checkpoints
 from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.engine import Engine
 from gedi.training.journal import Log, Progress
+from gedi.training.objective import temperature
 from gedi.training.recipe import train
 from gedi.training.terms.generative import settled
 from gedi.training.world import World
 
 CHUNK = 4096  # rows a forward pass at prediction time
-DEFAULT_TAU = 0.1  # temperature of p(y|x) where no cluster term says another
 
 
 @dataclass
@@ -62,7 +62,7 @@ class TrainedModel:
         """p(y|x) (Eq. 3), [n, n_clusters]."""
         if not self.has_clusters:
             return np.eye(self.n_clusters)[np.zeros(len(x), dtype=int)]
-        tau = getattr(self.config.objective.get("clustering"), "tau", DEFAULT_TAU)
+        tau = temperature(self.config.objective)
         return self._chunks(x, lambda rows: cluster_log_probs(self._exact.scores(rows), tau).exp())
 
     def predict(self, x: np.ndarray) -> np.ndarray:
@@ -122,6 +122,7 @@ def fit_rows(
     config: TrainingConfig,
     seed: int,
     image_shape: tuple[int, ...] | None = None,
+    groups: np.ndarray | None = None,
     world: World | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     log: Log | None = None,
@@ -129,7 +130,10 @@ def fit_rows(
     save_every: float = 30.0,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> TrainedModel:
-    """Train on checked rows [n, d] in the user's units; goes on from ``checkpoints`` if they hold any."""
+    """Train on checked rows [n, d] in the user's units; goes on from ``checkpoints`` if they hold any.
+
+    ``groups`` [g, k] are the places of rows a constraint speaks of together; None: those that follow each other.
+    """
     check(config)
     scaler = Scaler().fit(x, mode=config.scaling)
     scaled = scaler.transform(x)
@@ -142,6 +146,7 @@ def fit_rows(
         n_clusters,
         seed=seed,
         augment=augment,
+        groups=groups,
         world=world,
         log=log,
         on_progress=on_progress,

@@ -245,6 +245,8 @@ def configure(
     config = with_method(preset(name, n_features=n_features, image_shape=image_shape), method)
     for change in changes:
         config = override(config, change)
+    if "symbolic" in config.objective and not config.step2.iterations:
+        raise ConfigError(f"A constraint acts in step 2, and here (method {method}) step 2 has no iterations.")
     if method == "jem" and config.embedding.iterations + config.step2.iterations:
         raise ConfigError("The method jem is step 1 alone: leave training.embedding and step2.iterations at 0.")
     return config
