@@ -94,6 +94,7 @@ def build_parser() -> Parser:
     )
     fit.add_argument("--preset", choices=PRESET_NAMES, help="named settings (default: by the data's shape)")
     fit.add_argument("--method", choices=METHOD_NAMES, default="gedi")
+    fit.add_argument("--constraint", metavar="FILE", help="what must hold between rows that follow each other")
     fit.add_argument("--seed", type=seed, default=0)
     fit.add_argument("--label-column", help="column kept out of the features and used for evaluation only")
     fit.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")

@@ -13,11 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gedi.data import check_rows
+from gedi.logic import Constraint
 from gedi.training import runs
 from gedi.training.config import TrainingConfig
 from gedi.training.journal import Progress
 from gedi.training.model import TrainedModel, fit_rows
 from gedi.training.presets import configure
+from gedi.training.terms.symbolic import constraint_change
 
 
 class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
@@ -33,6 +35,9 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     method : str
         "gedi", or another method trained by the same code: "jem", "swav", "barlow", "vicreg", "w-mse", "simclr",
         "protocpc".
+    constraint : Constraint, path, text or None
+        What must hold between the clusters of rows that belong together (docs/logic.md). Every variable has
+        ``n_clusters`` values; the rows of a group follow each other, unless ``fit`` is given ``groups``.
     n_init : int or None
         Starts tried on the same energy; the lowest objective is kept. None: the preset's.
     training : mapping or None
@@ -64,6 +69,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         *,
         preset: str | None = None,
         method: str = "gedi",
+        constraint: Constraint | str | Path | None = None,
         n_init: int | None = None,
         training: Mapping[str, Any] | None = None,
         random_state: Any = None,
@@ -72,13 +78,17 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         self.n_clusters = n_clusters
         self.preset = preset
         self.method = method
+        self.constraint = constraint
         self.n_init = n_init
         self.training = training
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on rows [n, d], or images [n, H, W] or [n, H, W, C]; ``y`` is ignored."""
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+        """Train on rows [n, d], or images [n, H, W] or [n, H, W, C]; ``y`` is ignored.
+
+        ``groups`` [g, k] are the places of the rows that the constraint's k variables stand for.
+        """
         image_shape = _image_shape(X)
         X = _flat(X) if image_shape else X
         validate_data(self, X, skip_check_array=True)
@@ -88,14 +98,21 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         report = _report_to_stderr if self.verbose else None
         self.model_ = fit_rows(
-            rows, n_clusters=self.n_clusters, config=config, seed=seed, image_shape=image_shape, on_progress=report
+            rows,
+            n_clusters=self.n_clusters,
+            config=config,
+            seed=seed,
+            image_shape=image_shape,
+            groups=groups,
+            on_progress=report,
         )
         self._set_learned(rows)
         return self
 
     def settings(self, n_features: int, image_shape: tuple[int, ...] | None = None) -> TrainingConfig:
         """The settings ``fit`` would train with on data of this shape."""
-        changes = [self.training or {}, {} if self.n_init is None else {"n_init": self.n_init}]
+        constrained = {} if self.constraint is None else constraint_change(self.constraint)
+        changes = [constrained, self.training or {}, {} if self.n_init is None else {"n_init": self.n_init}]
         return configure(self.preset, self.method, *changes, n_features=n_features, image_shape=image_shape)
 
     def predict(self, X: Any) -> np.ndarray:

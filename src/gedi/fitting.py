@@ -25,6 +25,7 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.training import runs
     from gedi.training.config import to_dict
     from gedi.training.expected import check_sizes
+    from gedi.training.groups import find_groups
     from gedi.training.world import is_first_process
 
     hardware = {name: getattr(args, name) for name in HARDWARE}
@@ -32,11 +33,13 @@ def run_fit(args: argparse.Namespace) -> None:
     rows = _checked(data, args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
     check_sizes(config, rows.shape[1], args.n_clusters, data.image_shape)
+    find_groups(config.objective, len(rows), args.n_clusters, data.groups)
     path = Path(args.data)
     plan = {
         "data": str(path.resolve()) if path.exists() else args.data,
         "label_column": args.label_column,
         "rows_sha256": runs.fingerprint(rows),
+        "groups_sha256": None if data.groups is None else runs.fingerprint(data.groups),
         "n_clusters": args.n_clusters,
         "method": args.method,
         "seed": args.seed,
@@ -57,7 +60,7 @@ def run_fit(args: argparse.Namespace) -> None:
         _train(Path(args.out), plan, data, rows, args.save_every)
         return
     with runs.claimed(args.out) as folder:
-        say(err, _cost_line(rows, config, args.n_clusters, data.image_shape))
+        say(err, _cost_line(rows, config, args.n_clusters, data))
         runs.write_plan(folder, plan)
         _train(folder, plan, data, rows, args.save_every)
 
@@ -78,7 +81,8 @@ def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
     plan["hardware"] = plan["hardware"] | hardware
     data = load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"))
     rows = _checked(data, plan["n_clusters"])
-    if runs.fingerprint(rows) != plan["rows_sha256"]:
+    groups = None if data.groups is None else runs.fingerprint(data.groups)
+    if runs.fingerprint(rows) != plan["rows_sha256"] or groups != plan.get("groups_sha256"):
         raise DataError(f"{plan['data']} has changed since the run began: start a new run instead.")
     _train(folder, plan, data, rows, save_every)
 
@@ -124,6 +128,7 @@ def _train_in(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save
                 config=config,
                 seed=plan["seed"],
                 image_shape=data.image_shape,
+                groups=data.groups,
                 world=world,
                 on_progress=report,
                 log=log,
@@ -153,8 +158,10 @@ def _checked(data: Dataset, n_clusters: int) -> Any:
 
 def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int, ...] | None) -> TrainingConfig:
     from gedi.training.presets import configure
+    from gedi.training.terms.symbolic import constraint_change
 
-    changes = [_config_file(args.config), args.changes]
+    constrained = constraint_change(Path(args.constraint)) if args.constraint else {}
+    changes = [constrained, _config_file(args.config), args.changes]
     return configure(args.preset, args.method, *changes, n_features=n_features, image_shape=image_shape)
 
 
@@ -173,13 +180,13 @@ def _config_file(path: str | None) -> dict[str, Any]:
     return changes
 
 
-def _cost_line(rows: Any, config: TrainingConfig, n_clusters: int, image_shape: tuple[int, ...] | None) -> str:
+def _cost_line(rows: Any, config: TrainingConfig, n_clusters: int, data: Dataset) -> str:
     from gedi.training.cost import estimate_seconds
     from gedi.training.guard import DivergedError
 
     stages = [config.step1.iterations, config.embedding.iterations, config.step2.iterations]
     try:
-        cost = f"about {estimate_seconds(rows, config, n_clusters, image_shape):.0f} s"
+        cost = f"about {estimate_seconds(rows, config, n_clusters, data.image_shape, data.groups):.0f} s"
     except DivergedError:  # the run itself will find out, and report it
         cost = "a trial of a few of them diverged"
     return f"{len(rows):,} rows x {rows.shape[1]}, {' + '.join(str(n) for n in stages if n)} iterations, {cost}"

@@ -27,6 +27,7 @@ def models_of(text: str) -> int:
         ("a, b : 3\nall_different(a, b)\nimplies(a == 0, b == 1)", 5),
         ("a, b : -1 0 1\nabs(a - b) == 2 ", 2),
         ("a, b : 10\na in (1, 3) and b in [2]", 2),
+        ("a, b : -1 0 1\ntable([a, b], [(-1, 0), (0, 1), (0, 1)])", 2),
         ("a, b : 4\nexactly_one(a == 0, b == 0) | (a % 2 == 1) ^ (b // 2 == 1)", 10),
     ],
 )
@@ -50,6 +51,12 @@ def test_text_means_what_it_says(text, expected):
         ("a : 10\na ** 2 == 4", "not part of the constraint language"),
         ("a : 10\na & 1 == 1", "not a formula"),
         ("a : 10\nabs(a, a) == 1", "not a formula"),
+        ("a : 10\na + 1 // 0 == 1", "not a formula"),
+        ("a : 10\na == '-' * 1000000000", "calculates with text"),
+        ("a : 10\na == '%1000000000d' % 1", "calculates with text"),
+        ("a : 1000000000\na == 1", "more than 10,000 values"),
+        ("a : 1 ²\na == 1", "not a domain"),
+        ("a, b : 2\ntable([a, b], [(0, 1, 1)])", "3 values for 2 variables"),
     ],
 )
 def test_mistakes_name_their_line(text, says):

@@ -14,21 +14,23 @@ from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig, from_dict, override, to_dict
 from gedi.training.model import fit_rows
 from gedi.training.objective import Term, kinds, read_term
-from gedi.training.terms import KINDS, clustering, contrastive, generative, negative_free
+from gedi.training.terms import KINDS, clustering, contrastive, generative, negative_free, symbolic
 from gedi.training.views import Views
 
 ALL = [(family, kind) for family, members in KINDS.items() for kind in members]
+NEEDED = {"constraint": {"rule": "a, b : 2\na != b"}}  # settings without which a kind means nothing
 
 
 @pytest.mark.parametrize(("family", "kind"), ALL)
 def test_every_kind_is_read_by_its_name_and_says_where_it_comes_from(family, kind):
-    term = read_term(family, {"kind": kind, "weight": 0.5})
+    term = read_term(family, {"kind": kind, "weight": 0.5} | NEEDED.get(kind, {}))
     assert (term.kind, term.weight) == (kind, 0.5) and term.equation and type(term).__doc__
 
 
 @pytest.mark.parametrize(("family", "kind"), ALL)
 def test_every_kind_gives_finite_losses_with_gradients(make_engine, tiny, family, kind):
-    run = make_engine(tiny(**{f"objective__{family}__kind": kind}))
+    settings = {"kind": kind} | NEEDED.get(kind, {})
+    run = make_engine(tiny(**{f"objective__{family}__{name}": value for name, value in settings.items()}))
     batch = next(run.stage("step1", run.config.step1))
     views = Views(run, batch, batch.x, run.augment(batch), batch.x + 0.01, samples=batch.x + 0.5)
     losses = run.config.objective[family].losses(views)
@@ -88,7 +90,7 @@ def test_a_saved_objective_is_read_back_without_the_default_terms():
     assert list(from_dict(to_dict(config)).objective) == ["generative", "clustering"]
 
 
-@pytest.mark.parametrize("module", [clustering, contrastive, generative, negative_free])
+@pytest.mark.parametrize("module", [clustering, contrastive, generative, negative_free, symbolic])
 def test_every_setting_of_a_term_has_a_comment_beside_it(module):
     source = inspect.getsource(module)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)

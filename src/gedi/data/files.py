@@ -27,6 +27,7 @@ class Table:
     x: np.ndarray
     y: np.ndarray | None = None
     names: list[str] | None = None
+    groups: np.ndarray | None = None  # places of rows that belong together, [groups, rows of a group]
 
 
 def read(path: Path, *, split: str, label_column: str | None) -> Table:
@@ -60,7 +61,7 @@ def _read_npz(path: Path, split: str) -> Table:
         pairs = [("x", "y"), ("X", "y"), (f"x_{split}", f"y_{split}")]
         pair = next((p for p in pairs if p[0] in keys), None)
         if pair is None:
-            others = [k for k in keys if k != "y"]
+            others = [k for k in keys if k not in ("y", "groups")]
             if len(others) != 1 or others[0] in ("x_train", "x_test"):
                 raise DataError(
                     f"{path} holds the arrays {', '.join(keys) or '(none)'}: "
@@ -71,11 +72,13 @@ def _read_npz(path: Path, split: str) -> Table:
         x = streaming.map_npz(path, pair[0]) if is_large else archive_array(archive, pair[0], path)
         x = numeric_array(x, path)
         y = archive_array(archive, pair[1], path) if pair[1] in keys else None
+        together = f"groups_{split}" if pair[0] == f"x_{split}" else "groups"
+        groups = archive_array(archive, together, path) if together in keys else None
     if y is not None:
         if y.shape != (len(x),):
             raise DataError(f"{path} holds {len(x)} rows but labels of shape {y.shape}: give one label a row.")
         y = encode_labels(y, path)
-    return Table(x, y)
+    return Table(x, y, groups=groups)
 
 
 def numeric_array(x: np.ndarray, path: Path) -> np.ndarray:

@@ -9,18 +9,19 @@ import numpy as np
 import pooch
 from sklearn.datasets import load_digits
 
-from gedi.data import files, folder, official, streaming, toys
+from gedi.data import addition, files, folder, official, streaming, toys
 from gedi.errors import DataError
 
 TOYS = {shape.__name__: shape for shape in (toys.moons, toys.circles, toys.rings, toys.spirals)} | {
     shape.__name__: shape for shape in (toys.links, toys.smile, toys.blobs)
 }
 IMAGES = ("mnist", "fashion-mnist", "svhn", "cifar10", "cifar100")
-NAMES = (*TOYS, "digits", *IMAGES)
+NAMES = (*TOYS, "digits", "addition", *IMAGES)
 SPLITS = ("train", "test")
 TOY_ROWS = {"train": 2_000, "test": 1_000}
 # Test points of a toy come from seed + 10,000: fresh, and far from the small seeds people train with.
 TEST_SEED_OFFSET = 10_000
+ADDITION_ROWS = 3_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,7 @@ class Dataset:
     image_shape: tuple[int, int, int] | None = None  # (H, W, C), also for images stored as rows
     files: list[str] | None = None  # of a folder of images: one a row
     unreadable: list[str] | None = None  # of a folder of images: those left out
+    groups: np.ndarray | None = None  # places of rows that a constraint speaks of together, [groups, rows of a group]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ def load(
 
     Toys (moons, circles, rings, ...): `n` points, 2,000 to train and 1,000 to test by default; the test
     points come from `seed + 10_000`. Anything else: all rows, or a random subset of `n` drawn with `seed`.
+    addition: `n` images of MNIST in triplets a, b, a + b that follow each other, 3,000 by default, drawn with
+    `seed`; to test, MNIST's own test images.
     digits has no split (clustering sees all of it), and neither has a file other than .npz: both splits are
     the whole. In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is kept
     out of the features; label_column="" makes every column a feature.
@@ -81,6 +85,8 @@ def load(
         return Dataset(name, x, y, ["x0", "x1"])
     if isinstance(data, str) and name == "digits":
         return _subset(_digits(), n, seed)
+    if isinstance(data, str) and name == "addition":
+        return _addition(split, n, seed)
     if isinstance(data, str) and name in IMAGES:
         return _subset(_named_images(name, split), n, seed)
     return _subset(_from_path(data, split, label_column, size), n, seed)
@@ -95,6 +101,9 @@ def known_datasets() -> list[DatasetInfo]:
     """Every name `load` knows, where it is looked for, and whether it is there."""
     found = [DatasetInfo(name, "toy", "generated from a seed", True, TOY_ROWS["train"]) for name in TOYS]
     found.append(DatasetInfo("digits", "images", "scikit-learn", True, 1_797))
+    mnist = _image_set("mnist")
+    rows = ADDITION_ROWS if mnist.present else None
+    found.append(DatasetInfo("addition", "images", f"triplets from {mnist.where}", mnist.present, rows))
     return found + [_image_set(name) for name in IMAGES]
 
 
@@ -107,6 +116,19 @@ def _image_set(name: str) -> DatasetInfo:
             return DatasetInfo(name, "images", str(there.where), False, None)
     rows = _count_rows(path)
     return DatasetInfo(name, "images", str(path), rows is not None, rows)
+
+
+def _addition(split: str, n: int | None, seed: int) -> Dataset:
+    images = _named_images("mnist", split)
+    if split == "test":
+        return replace(_subset(images, n, seed), name="addition")
+    rows = ADDITION_ROWS if n is None else n
+    if rows % 3:
+        raise DataError(f"addition has three images a triplet: n must be a multiple of 3, got {rows}.")
+    if images.y is None:
+        raise DataError("addition needs the labels of mnist, to know which images add up: it came without.")
+    places = addition.triplets(images.y, rows // 3, seed=seed).ravel()
+    return replace(images, name="addition", x=streaming.take(images.x, places), y=images.y[places])
 
 
 def _digits() -> Dataset:
@@ -141,7 +163,7 @@ def _from_path(data: str | Path, split: str, label_column: str | None, size: int
         raise _not_found(data, path)
     table = files.read(path, split=split, label_column=label_column)
     shape = table.x.shape[1:] if table.x.ndim == 4 else None
-    return Dataset(path.stem, table.x, table.y, table.names, shape)
+    return Dataset(path.stem, table.x, table.y, table.names, shape, groups=table.groups)
 
 
 def _from_folder(path: Path, split: str, label_column: str | None, size: int | tuple[int, int] | None) -> Dataset:
@@ -166,6 +188,8 @@ def _not_found(data: str | Path, path: Path) -> DataError:
 def _subset(data: Dataset, n: int | None, seed: int) -> Dataset:
     if n is None:
         return data
+    if data.groups is not None:
+        raise DataError(f"{data.name} has groups of rows that belong together: load all of it, not n={n} rows.")
     if n > len(data.x):
         raise DataError(f"{n} rows were asked for, but {data.name} has only {len(data.x)}.")
     keep = np.sort(np.random.default_rng(seed).choice(len(data.x), n, replace=False))

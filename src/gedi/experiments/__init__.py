@@ -55,6 +55,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "fig-landscapes", "Clusters, energy landscapes, DAM walks and samples", "landscapes", laptop_seeds=1
         ),
         _experiment("table-digits", "Handwritten digits against k-means, spectral and Ward", "digits", laptop_seeds=5),
+        _experiment("table-nesy", "MNIST addition: symbols grounded by a constraint (Table 4)", "table_nesy", 3),
         _experiment("table-robustness", "The same defaults beyond Table 1", "robustness"),
         _experiment("table-stability", "Step 1 on many seeds: nothing diverges", "stability", laptop_seeds=100),
         _experiment("table-divergence", "The paper's sampler: what the guard sees", "divergence", laptop_seeds=3),

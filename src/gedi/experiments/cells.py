@@ -134,9 +134,9 @@ def cell_data(cell: Cell) -> CellData:
     return CellData(_images(train.x, train.image_shape), _images(test.x, test.image_shape), test.y)
 
 
-def measure(cell: Cell, models: Path | None = None) -> Measured:
+def measure(cell: Cell, models: Path | None = None, data: CellData | None = None) -> Measured:
     """Fit one cell and measure it on its test split; with ``models``, the trained model is kept there too."""
-    data = cell_data(cell)
+    data = data or cell_data(cell)
     began = time.monotonic()
     diverged: dict[str, Any] = {}
     try:

@@ -12,7 +12,7 @@ from gedi.experiments.cells import Cell, Measured
 from gedi.experiments.outcome import Budget, Outcome
 from gedi.training import runs
 
-SCORES = ("nmi", "accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds")
+SCORES = ("nmi", "accuracy", "symbol_accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds")
 NOTE_JEM = "JEM has no cluster head (the paper gives it one output neuron): it predicts one cluster, NMI 0."
 NOTE_NEAREST = (
     "Spectral clustering and Ward cannot label new points: a test point gets the label of its nearest training point."
@@ -111,5 +111,6 @@ def _short(cell: Cell, measured: Measured) -> dict[str, Any]:
 
 def _settings_name(cell: Cell) -> str:
     parts = [cell.method, cell.preset or "default", cell.variant]
+    parts += [f"{cell.rows} rows"] if cell.dataset == "addition" else []  # on which they depend
     parts += [f"T={cell.dam_steps}"] if cell.dam_steps is not None else []
     return ", ".join([*parts, "images"] if cell.dataset == "digits" else parts)

@@ -19,8 +19,10 @@ from gedi.logic.expressions import (
     disjunction,
     exactly_one,
     implies,
+    table,
 )
 
+MOST_VALUES = 10_000  # of a variable
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -79,25 +81,31 @@ def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
     return conjunction(formulas), list(variables.values())
 
 
-def _domain(text: str) -> int | list[Value]:
+def _domain(text: str) -> list[Value]:
     words = text.split()
     try:
-        if len(words) == 1 and ".." in words[0]:
-            low, high = words[0].split("..")
-            return list(range(int(low), int(high) + 1))
         if len(words) == 1:
-            return int(words[0])
+            low, dots, high = words[0].partition("..")
+            values = range(int(low), int(high) + 1) if dots else range(int(low))
+        else:
+            numbers = all(word.lstrip("-").isdigit() for word in words)
+            values = [int(word) if numbers else word for word in words]
     except ValueError as error:
         raise LogicError(f"{text.strip()!r} is not a domain: write 10, 1..6, or the values.") from error
-    numbers = all(word.lstrip("-").isdigit() for word in words)
-    return [int(word) if numbers else word for word in words]
+    # Asked before the values are listed: a few digits of text must not take a machine's memory.
+    if values and (values[-1] - values[0] if isinstance(values, range) else len(values)) >= MOST_VALUES:
+        raise LogicError(f"{text.strip()!r} has more than {MOST_VALUES:,} values: use fewer.")
+    return list(values)
 
 
 def _formula(line: str, variables: dict[str, Categorical]) -> Formula:
     try:
         value = _read(ast.parse(line, mode="eval").body, variables)
-    except (SyntaxError, TypeError, RecursionError) as error:
-        raise LogicError(f"{line!r} is not a formula: {error.args[0]}.") from error
+    except LogicError:
+        raise
+    except (SyntaxError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
+        why = error.args[0] if error.args else "it is too deep"
+        raise LogicError(f"{line!r} is not a formula: {why}.") from error
     if not isinstance(value, Formula):
         raise LogicError(f"{line!r} is not a formula: compare something, as in a + b == c.")
     return value
@@ -119,7 +127,10 @@ def _read(node: ast.AST, variables: dict[str, Categorical]) -> Any:
         case ast.UnaryOp(op=op, operand=operand) if type(op) in OPERATORS:
             return OPERATORS[type(op)](read(operand))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-            return OPERATORS[type(op)](read(left), read(right))
+            operands = read(left), read(right)
+            if any(isinstance(operand, str) for operand in operands):  # Python would repeat or fill in text
+                raise LogicError(f"{ast.unparse(node)!r} calculates with text: compare it with == or != instead.")
+            return OPERATORS[type(op)](*operands)
         case ast.BoolOp(op=op, values=values):
             return (conjunction if isinstance(op, ast.And) else disjunction)(map(read, values))
         case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in OPERATORS for op in ops):
@@ -130,4 +141,7 @@ def _read(node: ast.AST, variables: dict[str, Categorical]) -> Any:
             return disjunction(read(left) == read(value) for value in values)
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
             return FUNCTIONS[name](*map(read, arguments))
+        case ast.Call(func=ast.Name(id="table"), args=[ast.List(elts=names), ast.List(elts=rows)], keywords=[]):
+            cells = [row.elts if isinstance(row, ast.Tuple | ast.List) else [row] for row in rows]
+            return table([*map(read, names)], [[*map(read, row)] for row in cells])
     raise LogicError(f"{ast.unparse(node)!r} is not part of the constraint language: see docs/logic.md.")

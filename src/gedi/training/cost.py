@@ -16,7 +16,11 @@ TRIAL = 6  # iterations of each stage that are timed
 
 
 def estimate_seconds(
-    rows: np.ndarray, config: TrainingConfig, n_clusters: int, image_shape: tuple[int, ...] | None = None
+    rows: np.ndarray,
+    config: TrainingConfig,
+    n_clusters: int,
+    image_shape: tuple[int, ...] | None = None,
+    groups: np.ndarray | None = None,
 ) -> float:
     """Seconds a whole fit will take on this machine, from a trial of a few iterations of each stage."""
     stages = ("step1", "embedding", "step2")
@@ -24,7 +28,7 @@ def estimate_seconds(
     least = dict.fromkeys(stages, 0) | {"step2": min(1, config.step2.iterations)}
 
     def trial(iterations: dict[str, int]) -> float:
-        return _trial(rows, config, n_clusters, image_shape, iterations)
+        return _trial(rows, config, n_clusters, image_shape, groups, iterations)
 
     bare = trial(dict.fromkeys(stages, 0))
     once = trial(least) if least["step2"] else bare
@@ -43,6 +47,7 @@ def _trial(
     config: TrainingConfig,
     n_clusters: int,
     image_shape: tuple[int, ...] | None,
+    groups: np.ndarray | None,
     iterations: dict[str, int],
 ) -> float:
     config = copy.deepcopy(config)
@@ -52,5 +57,5 @@ def _trial(
     began = time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)  # a few iterations are too few to judge
-        fit_rows(rows, n_clusters=n_clusters, config=config, seed=0, image_shape=image_shape)
+        fit_rows(rows, n_clusters=n_clusters, config=config, seed=0, image_shape=image_shape, groups=groups)
     return time.monotonic() - began

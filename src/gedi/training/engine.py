@@ -126,7 +126,7 @@ class Engine(Stages):
         self._smooth_objective()
 
     def _smooth_objective(self) -> None:
-        parts = [v for k, v in self.values.items() if k.startswith("clustering_")]
+        parts = [v for k, v in self.values.items() if k.startswith("clustering_") or k == "symbolic"]
         if self.state.stage == "step2" and parts:
             now, old = sum(parts) / len(parts), self.state.objective
             self.state.objective = now if old is None else SMOOTHING * old + (1 - SMOOTHING) * now

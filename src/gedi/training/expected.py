@@ -18,6 +18,7 @@ import torch
 
 from gedi.data import Scaler
 from gedi.errors import ConfigError
+from gedi.logic.writing import check_text
 from gedi.nets import GediNet
 from gedi.sampling import Box
 from gedi.training.build import assemble, build_net
@@ -31,6 +32,7 @@ NUMBERS = 2**28  # of one network, of one replay buffer, of one queue: 1 GiB eac
 MODEL_BYTES = 2**31  # a network and its chains
 CHECKPOINT_BYTES = 2**34  # two states of seven copies of the network (moments, averages, best), buffer and queue
 LONGEST_SETTING = 64  # entries of a list
+RULE = "/objective/symbolic/rule"
 NEVER_NEGATIVE = ("running_var", "exp_avg_sq", "/step")
 F32 = torch.float32
 
@@ -57,11 +59,13 @@ def training_settings(values: Any) -> TrainingConfig:
     return config
 
 
-def _check_plain(value: Any) -> None:
+def _check_plain(value: Any, where: str = "") -> None:
     """Words and short lists: the parser of settings would read a longer text as YAML of its own."""
     if isinstance(value, dict):
-        for item in value.values():
-            _check_plain(item)
+        for name, item in value.items():
+            _check_plain(item, f"{where}/{name}")
+    elif where == RULE and isinstance(value, str):  # text by its type, and read by the constraint language alone
+        check_text(value)
     elif isinstance(value, list):
         if len(value) > LONGEST_SETTING or any(isinstance(item, list | dict | str) for item in value):
             raise ValueError(f"a list of settings is not of numbers, or has more than {LONGEST_SETTING} entries")

@@ -22,13 +22,13 @@ from gedi.training.checkpoint import Checkpoints
 from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.engine import Engine
 from gedi.training.journal import Log, Progress
+from gedi.training.objective import temperature
 from gedi.training.recipe import train
 from gedi.training.terms.generative import settled
 from gedi.training.world import World
 
 CHUNK = 4096  # rows a forward pass at prediction time
 IMAGE_CHUNK = 256  # images a forward and backward pass
-DEFAULT_TAU = 0.1  # temperature of p(y|x) where no cluster term says another
 
 
 @dataclass
@@ -65,7 +65,7 @@ class TrainedModel:
         """p(y|x) (Eq. 3), [n, n_clusters]."""
         if not self.has_clusters:
             return np.eye(self.n_clusters)[np.zeros(len(x), dtype=int)]
-        tau = getattr(self.config.objective.get("clustering"), "tau", DEFAULT_TAU)
+        tau = temperature(self.config.objective)
         return self._chunks(x, lambda rows: cluster_log_probs(self._exact.scores(rows), tau).exp())
 
     def predict(self, x: np.ndarray) -> np.ndarray:
@@ -162,6 +162,7 @@ def fit_rows(
     seed: int,
     image_shape: tuple[int, ...] | None = None,
     prepared: Prepared | None = None,
+    groups: np.ndarray | None = None,
     world: World | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     log: Log | None = None,
@@ -172,6 +173,7 @@ def fit_rows(
     """Train on checked rows [n, d] in the user's units; goes on from ``checkpoints`` if they hold any.
 
     ``prepared`` is what `prepare` gave for the same rows and settings, if somebody has paid for it already.
+    ``groups`` [g, k] are the places of rows a constraint speaks of together; None: those that follow each other.
     """
     check(config)
     ready = prepare(x, config, image_shape) if prepared is None else prepared
@@ -183,6 +185,7 @@ def fit_rows(
         seed=seed,
         augment=ready.augment,
         image_shape=image_shape,
+        groups=groups,
         world=world,
         log=log,
         on_progress=on_progress,

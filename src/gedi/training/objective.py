@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gedi.training.views import Views
 
 ENTRY_POINTS = "gedi.terms"  # names are FAMILY.KIND
+DEFAULT_TAU = 0.1  # temperature of p(y|x) where no cluster term says another
 
 
 @dataclass
@@ -117,6 +118,11 @@ def read_term(family: str, settings: Any) -> Term:
 def active(objective: Objective) -> Objective:
     """The terms that count."""
     return {family: term for family, term in objective.items() if any(term.weights().values())}
+
+
+def temperature(objective: Objective) -> float:
+    """Of p(y|x): the cluster term's own, if there is one."""
+    return getattr(objective.get("clustering"), "tau", DEFAULT_TAU)
 
 
 def _nearest(name: str, known: Any) -> str:

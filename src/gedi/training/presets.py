@@ -269,6 +269,8 @@ def configure(
             f"{asked}training.net.encoder resnet8 takes images, but the data are rows of {n_features} features: give "
             "an array [n, height, width, channels], or choose another preset."
         )
+    if "symbolic" in config.objective and not config.step2.iterations:
+        raise ConfigError(f"A constraint acts in step 2, and here (method {method}) step 2 has no iterations.")
     if method == "jem" and config.embedding.iterations + config.step2.iterations:
         raise ConfigError("The method jem is step 1 alone: leave training.embedding and step2.iterations at 0.")
     return config

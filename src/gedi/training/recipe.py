@@ -114,6 +114,8 @@ def weights(run: Engine, losses: Losses) -> dict[str, float]:
 def set_start(run: Engine, seed: int) -> None:
     """Labels that step 2 starts from, and the cluster sizes they imply."""
     state = run.state
+    if "clustering" not in run.config.objective:  # nothing that would look at them
+        return
     start = run.world.from_main(lambda: find_start(run, seed))
     if start is None:
         return

@@ -150,7 +150,7 @@ def read_plan(folder: str | Path) -> dict[str, Any]:
         expected.check_data_path(plan["data"], NAMES)
         expected.whole_number(plan, "n_clusters", least=1)
         expected.whole_number(plan, "seed", least=0, most=2**31)
-        for name in ("method", "rows_sha256", "label_column"):
+        for name in ("method", "rows_sha256", "groups_sha256", "label_column"):
             if not isinstance(plan.get(name, ""), str | None):
                 raise ValueError(f"{name!r} is not text")
         expected.training_settings(plan["training"])

@@ -15,6 +15,7 @@ from gedi.training.build import box_around, build_net
 from gedi.training.checkpoint import Checkpoints, Tensors, pack, unpack
 from gedi.training.config import StageConfig, TrainingConfig
 from gedi.training.expected import ExpectedCheckpoint, longest_queue
+from gedi.training.groups import find_groups
 from gedi.training.guard import DivergedError, Guard, Packed, Symptom, is_calm, worries
 from gedi.training.journal import Journal, Log, Progress
 from gedi.training.schedule import adam, rate
@@ -52,6 +53,7 @@ class Stages:
         seed: int,
         augment: Augment,
         image_shape: tuple[int, ...] | None = None,
+        groups: Any = None,
         world: World | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         log: Log | None = None,
@@ -63,6 +65,7 @@ class Stages:
         self.config, self.n_clusters, self.seed, self.augment_rows = config, n_clusters, seed, augment
         self.image_shape = image_shape
         self.x = x.to(world.device)
+        self.groups = find_groups(config.objective, len(x), n_clusters, groups)
         self.journal = Journal(is_main=world.is_main, on_progress=on_progress, log=log)
         self.guard = Guard(config.guard)
         self.walk_crossing: float | None = None  # share of the start's walks that change cluster
@@ -171,9 +174,16 @@ class Stages:
 
     def _batch(self, size: int) -> Batch:
         with self.journal.timed("data"):
-            rows = torch.randperm(len(self.x), generator=self.state.generator)[: min(size, len(self.x))]
-            rows = self.world.part(rows)
-            return Batch(self.x[rows], rows)
+            return Batch(self.x[rows := self._draw(size)], rows)
+
+    def _draw(self, size: int) -> torch.Tensor:
+        """Places of rows drawn without replacement; where a constraint groups them, of whole groups."""
+        groups, generator = self.groups, self.state.generator
+        if groups is None:
+            rows = torch.randperm(len(self.x), generator=generator)[: min(size, len(self.x))]
+            return self.world.part(rows)
+        count = max(1, size // groups.shape[1])
+        return groups[self.world.part(torch.randperm(len(groups), generator=generator)[:count])].flatten()
 
     def _look(self, name: str, config: StageConfig) -> None:
         state = self.state

@@ -5,6 +5,7 @@ from gedi.training.terms.clustering import KMeans, Prior, Sinkhorn
 from gedi.training.terms.contrastive import InfoNce, NtXent, ProtoCpc
 from gedi.training.terms.generative import Contrastive, Energy, Flow, LogSumExp, Vae
 from gedi.training.terms.negative_free import Barlow, CorInfoMax, Gaussian, Mec, Vicreg, WMse
+from gedi.training.terms.symbolic import Symbolic
 
 # One line a kind: its name within the family is how settings ask for it.
 KINDS: dict[str, dict[str, type[Term]]] = {
@@ -19,4 +20,5 @@ KINDS: dict[str, dict[str, type[Term]]] = {
         "w-mse": WMse,
     },
     "contrastive": {"infonce": InfoNce, "nt-xent": NtXent, "protocpc": ProtoCpc},
+    "symbolic": {"constraint": Symbolic},
 }

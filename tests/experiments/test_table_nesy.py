@@ -1,0 +1,101 @@
+"""The addition table: what is trained on, what is counted, and what stands beside it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from gedi.data.addition import RULE
+from gedi.errors import ConfigError
+from gedi.experiments import EXPERIMENTS, paper, table_nesy
+from gedi.experiments import cells as cells_module
+from gedi.experiments.outcome import budget
+from gedi.experiments.table_nesy import VARIANTS, AdditionCell, addition_data, cells_of
+from gedi.training.addition_preset import addition
+
+
+def quiet(line):
+    pass
+
+
+@pytest.fixture
+def fake_fits(monkeypatch):
+    """Right clusters everywhere, under the right names only with the constraint."""
+
+    def fit(cell, data, models):
+        shift = {"without GEDI": -data.y_test, "without constraint": 1, "with constraint": 0}[cell.variant]
+        numbers = {"objective": 0.1, "walk_crossing": None, "gradient_evaluations": 1, "config": {}}
+        return (data.y_test + shift) % 10, numbers
+
+    monkeypatch.setattr(cells_module, "_fit_gedi", fit)
+
+
+def test_clusters_count_only_under_their_own_names(fake_fits, tmp_path):
+    outcome = EXPERIMENTS["table-nesy"].run("smoke", 2, tmp_path, 1, quiet)
+    accuracy, nmi = ([row[outcome.columns.index(name)][:4] for row in outcome.rows] for name in ("accuracy", "NMI"))
+    assert accuracy == ["0.10", "0.00", "1.00"] and nmi == ["0.00", "1.00", "1.00"]
+    content = json.loads((tmp_path / "table-nesy.json").read_text())
+    assert [group["symbol_accuracy"]["mean"] for group in content["groups"]][1:] == [0.0, 1.0]
+
+
+def test_the_papers_numbers_stand_beside(fake_fits, tmp_path, monkeypatch):
+    x = np.arange(60_000, dtype=np.uint8).reshape(-1, 1, 1, 1) // 100 % 2
+    y = np.arange(60_000) % 10
+    np.savez(tmp_path / "mnist.npz", x_train=x, y_train=y, x_test=x[:100], y_test=y[:100])
+    monkeypatch.setenv("GEDI_DATA", str(tmp_path))
+    cells_module._image_shape.cache_clear()
+    outcome = EXPERIMENTS["table-nesy"].run("laptop", None, tmp_path, 1, quiet)
+    rows = {(row[0], row[1]): row for row in outcome.rows}
+    assert len(rows) == 9 and rows["1,000", "with constraint"][3] == str(paper.TABLE4[1000]["with constraint"][0])
+    assert [rows[n, "with constraint"][-1] for n in ("100", "1,000", "10,000")] == ["3", "3", "1"]
+
+
+def test_the_triplets_add_up_and_are_not_tested_on():
+    cell = AdditionCell("digits", 10, 1, preset="smoke", variant="with constraint", rows=120)
+    data = addition_data(cell)
+    assert data.x_train.shape == (120, 8, 8, 1) and len(data.x_test) == 597
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    shown = {row.tobytes(): digit for row, digit in zip(x[:1200].astype(np.float32), y[:1200], strict=True)}
+    a, b, c = np.array([shown[row.tobytes()] for row in data.x_train]).reshape(-1, 3).T
+    assert np.array_equal(a + b, c)
+
+
+def test_every_size_scale_and_variant_is_a_cell_of_its_own():
+    cells = [cell for n in (100, 1000) for v in VARIANTS for cell in cells_of(n, v, budget("paper", 2, laptop_seeds=1))]
+    configs = [json.dumps(cell.settings()) for cell in cells if cell.seed == 0]
+    assert len(cells) == 12 and len(set(configs)) == 6
+
+
+@pytest.mark.parametrize(("n", "iterations"), [(100, 500), (1_000, 1_500), (10_000, 2_500)])
+def test_the_papers_epochs_and_weights(n, iterations):
+    config = addition("paper", n, "with constraint", RULE)
+    assert config.step1.iterations == config.step2.iterations == iterations
+    assert {name: w for t in config.objective.values() for name, w in t.weights().items() if w} == {
+        "generative": 1.0,
+        "negative_free": 1.0,
+        "clustering_augment": 1000.0,
+        "clustering_dam": 500.0,
+        "symbolic": 3000.0,
+    }
+
+
+def test_the_variants_differ_in_their_terms():
+    terms = {variant: set(addition("laptop", 100, variant, RULE).objective) for variant in VARIANTS}
+    gedi = {"generative", "negative_free", "clustering"}
+    expected = {"without GEDI": {"symbolic"}, "without constraint": gedi, "with constraint": gedi | {"symbolic"}}
+    assert terms == expected
+    with pytest.raises(ConfigError, match="no variant 'with'"):
+        addition("laptop", 100, "with", RULE)
+
+
+def test_it_runs(tmp_path):
+    outcome = table_nesy.run(budget("smoke", 1, laptop_seeds=1), tmp_path, 1, quiet)
+    lines = [json.loads(line) for line in (tmp_path / "cells.jsonl").read_text().splitlines()]
+    assert len(outcome.rows) == len(lines) == 3
+    rules = [line["config"]["objective"].get("symbolic", {}).get("rule") for line in lines]
+    assert rules == [RULE, None, RULE]
+    again = []
+    table_nesy.run(budget("smoke", 1, laptop_seeds=1), tmp_path, 1, again.append)
+    assert "3 of 3 fits are already in" in again[0]
