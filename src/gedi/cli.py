@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
 PRESET_NAMES += ("images", "paper-svhn", "paper-cifar10", "paper-cifar100", "paper-mnist")
-METHOD_NAMES = ("gedi", "jem", "swav", "barlow", "vicreg", "w-mse", "simclr", "protocpc", "ebclr")
+METHOD_NAMES = ("gedi", "gedi-1", "jem", "swav", "barlow", "vicreg", "w-mse", "simclr", "protocpc", "ebclr")
 # By name: the classes live beside torch, which a wrong command should not have to wait for.
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
 

@@ -56,6 +56,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         _experiment("table-digits", "Handwritten digits against k-means, spectral and Ward", "digits", laptop_seeds=5),
         _experiment("table-nesy", "MNIST addition: symbols grounded by a constraint (Table 4)", "table_nesy", 3),
+        _experiment("table-methods", "Every method on digits and MNIST", "table_methods", laptop_seeds=1),
+        _experiment("table-one-step", "GEDI in one step and in two", "one_step", laptop_seeds=5),
         _experiment("table-robustness", "The same defaults beyond Table 1", "robustness"),
         _experiment("table-stability", "Step 1 on many seeds: nothing diverges", "stability", laptop_seeds=100),
         _experiment("table-divergence", "The paper's sampler: what the guard sees", "divergence", laptop_seeds=3),

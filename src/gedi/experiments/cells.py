@@ -118,6 +118,9 @@ class CellData(NamedTuple):
     y_test: np.ndarray
 
 
+More = Callable[[Cell, "TrainedModel | None", CellData], Measured]
+
+
 def cell_data(cell: Cell) -> CellData:
     """Toys: 2,000 points to train, 1,000 fresh ones to test. Else: the data's own splits (digits: the whole, twice)."""
     if cell.dataset in TOYS:
@@ -134,8 +137,13 @@ def cell_data(cell: Cell) -> CellData:
     return CellData(_images(train.x, train.image_shape), _images(test.x, test.image_shape), test.y)
 
 
-def measure(cell: Cell, models: Path | None = None, data: CellData | None = None) -> Measured:
-    """Fit one cell and measure it on its test split; with ``models``, the trained model is kept there too."""
+def measure(
+    cell: Cell, models: Path | None = None, data: CellData | None = None, *, more: More | None = None
+) -> Measured:
+    """Fit one cell and measure it on its test split; with ``models``, the trained model is kept there too.
+
+    ``more`` gives further numbers of a trained model. Its time is not the fit's.
+    """
     data = data or cell_data(cell)
     began = time.monotonic()
     diverged: dict[str, Any] = {}
@@ -144,12 +152,15 @@ def measure(cell: Cell, models: Path | None = None, data: CellData | None = None
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*columns are constant")  # the dark frame of the digits
             warnings.simplefilter("ignore", GuardWarning)  # its events are kept with the numbers
-            labels, numbers = fit(cell, data, models)
+            labels, numbers, model = fit(cell, data, models)
     except DivergedError as error:
         # A model that fell over tells no row from another: one cluster, NMI 0.
         labels, diverged = np.zeros(len(data.x_test), dtype=int), {"diverged": str(error), "guard": error.events}
         numbers = {"objective": None, "walk_crossing": None, "gradient_evaluations": None, "config": cell.settings()}
+        model = None
     seconds = time.monotonic() - began
+    if more is not None:
+        numbers |= more(cell, model, data)
     measured = {"key": cell.key, "cell": asdict(cell), **clustering_scores(data.y_test, labels), **diverged}
     measured |= {"seconds": round(seconds, 2), **numbers, "labels": labels.tolist(), "provenance": runs.provenance()}
     return json.loads(json.dumps(runs.finite(measured)))
@@ -283,7 +294,9 @@ def _duration(seconds: float) -> str:
 # ---- fitting ----
 
 
-def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> tuple[np.ndarray, dict[str, Any]]:
+def _fit_gedi(
+    cell: Cell, data: CellData, models: Path | None
+) -> tuple[np.ndarray, dict[str, Any], TrainedModel | None]:
     # The seed is drawn as scikit-learn's convention has it: the same fit as GEDI(..., random_state=cell.seed).
     seed = int(np.random.RandomState(cell.seed).randint(2**31 - 1))
     shape = data.x_train.shape[1:]
@@ -295,7 +308,7 @@ def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> tuple[np.ndarr
     names = ("objective", "walk_crossing", "gradient_evaluations", "guard")
     numbers = {name: model.results.get(name) for name in names} | {"config": to_dict(model.config)}
     largest = {name: max((abs(line[name]) for line in model.history if name in line), default=None) for name in WATCHED}
-    return model.predict(test), numbers | {"largest": largest}
+    return model.predict(test), numbers | {"largest": largest}, model
 
 
 def _keep(model: TrainedModel, folder: Path) -> None:
@@ -308,7 +321,9 @@ def _keep(model: TrainedModel, folder: Path) -> None:
     os.replace(temporary, folder)
 
 
-def _fit_baseline(cell: Cell, data: CellData, models: Path | None) -> tuple[np.ndarray, dict[str, Any]]:
+def _fit_baseline(
+    cell: Cell, data: CellData, models: Path | None
+) -> tuple[np.ndarray, dict[str, Any], TrainedModel | None]:
     x, x_test = (rows.reshape(len(rows), -1) for rows in (data.x_train, data.x_test))
     settings = BASELINES[cell.method]
     with warnings.catch_warnings():
@@ -322,7 +337,7 @@ def _fit_baseline(cell: Cell, data: CellData, models: Path | None) -> tuple[np.n
         else:
             labels = _nearest(x, AgglomerativeClustering(cell.n_clusters, **settings).fit(x).labels_, x_test)
     numbers = {"objective": None, "walk_crossing": None, "gradient_evaluations": 0, "config": cell.settings()}
-    return np.asarray(labels), numbers
+    return np.asarray(labels), numbers, None
 
 
 def _nearest(x: np.ndarray, labels: np.ndarray, x_test: np.ndarray) -> np.ndarray:

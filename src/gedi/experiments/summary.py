@@ -13,6 +13,7 @@ from gedi.experiments.outcome import Budget, Outcome
 from gedi.training import runs
 
 SCORES = ("nmi", "accuracy", "symbol_accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds")
+SCORES += ("nmi_of_representation", "probe", "knn", "auroc_noise", "gradient_evaluations")
 NOTE_JEM = "JEM has no cluster head (the paper gives it one output neuron): it predicts one cluster, NMI 0."
 NOTE_NEAREST = (
     "Spectral clustering and Ward cannot label new points: a test point gets the label of its nearest training point."

@@ -76,6 +76,10 @@ class TrainedModel:
         """g(x), the embedding on the unit sphere."""
         return self._chunks(x, self._exact.embed)
 
+    def represent(self, x: np.ndarray) -> np.ndarray:
+        """enc(x), the representation under all heads: what a linear probe reads."""
+        return self._chunks(x, self._exact.encoder)
+
     def score_samples(self, x: np.ndarray) -> np.ndarray:
         """Unnormalised log density, higher is more typical."""
         return self._chunks(x, self._exact.log_density)

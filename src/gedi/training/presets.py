@@ -153,6 +153,18 @@ def gedi(config: TrainingConfig) -> None:
     """GEDI: the density first, then density, L_NF and clusters together."""
 
 
+def gedi_1(config: TrainingConfig) -> None:
+    """GEDI in one step: density and clusters together from the start, with fewer evaluations of the density.
+
+    The density is updated every other iteration. Walks are short, as they lead along a density that is only growing:
+    at the start they are steps to neighbours, and the first clusters a cut of the neighbours' graph.
+    """
+    config.step2.iterations += config.step1.iterations // 2
+    config.step1.iterations = 0
+    config.dam.steps = min(config.dam.steps, 3)
+    config.objective["generative"] = replace(config.objective["generative"], every=2)
+
+
 def _embedding_alone(config: TrainingConfig, family: str, term: Term) -> None:
     """One term that needs no clusters, for all iterations; clusters by k-means of the embeddings."""
     total = config.step1.iterations + config.embedding.iterations + config.step2.iterations
@@ -198,6 +210,7 @@ def ebclr(config: TrainingConfig) -> None:
 
 METHODS: dict[str, Callable[[TrainingConfig], None]] = {
     "gedi": gedi,
+    "gedi-1": gedi_1,
     "jem": jem,
     "swav": swav,
     "barlow": barlow,
