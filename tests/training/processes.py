@@ -40,9 +40,9 @@ def terms(world: World) -> dict[str, torch.Tensor]:
 
 
 def one_term(world: World, family: str, kind: str) -> dict[str, torch.Tensor]:
-    settings = {"queue": 100} if kind == "sinkhorn" else {"hidden": [8]} if kind == "flow" else {}
+    settings = {"sinkhorn": {"queue": 100}, "flow": {"hidden": [8]}, "constraint": {"rule": "a, b : 3\na != b"}}
     changes = {"sampler.data_noise": 0.0, "sampler.burn_in": 5.0, "net.embedding": 6}
-    changes |= {f"objective.{family}": {"kind": kind} | settings}
+    changes |= {f"objective.{family}": {"kind": kind} | settings.get(kind, {})}
     config = fill_from_data(override(preset("smoke", n_features=2), changes), ROWS)
     run = Engine(config, torch.from_numpy(ROWS), 3, seed=0, augment=shifted, world=world)
     run.state.start_labels = torch.arange(len(ROWS)) % 3

@@ -74,7 +74,10 @@ class Stages:
         alone = world.size == 1 and world.device.type == "cpu"
         noise = generator if alone else torch.Generator(world.device).manual_seed(mixed(seed, 0, world.rank))
         box = box_around(self.x, config)
-        net = build_net(config, x.shape[1], n_clusters, generator, box, image_shape).to(world.device)
+        net = build_net(config, x.shape[1], n_clusters, generator, box, image_shape)
+        if world.size > 1:  # the same seed need not give the same weights on machines that round differently
+            net.load_state_dict(world.from_main(net.state_dict))
+        net = net.to(world.device)
         self.state = TrainState(
             net=net,
             average=averaged_copy(net),
