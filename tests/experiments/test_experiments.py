@@ -3,22 +3,26 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
 from gedi import GEDI
-from gedi.data import toys
+from gedi.data import load, toys
 from gedi.errors import ConfigError, DataError
 from gedi.experiments import EXPERIMENTS, find, paper
 from gedi.experiments import cells as cells_module
+from gedi.experiments.cells import Cell, CellData
 from gedi.experiments.landscapes import draw_landscape, walk_paths
+from gedi.experiments.one_step import of_density
 from gedi.experiments.outcome import budget
 from gedi.experiments.plots import in_order_of_appearance
 from gedi.experiments.stability import stability
 from gedi.experiments.summary import mean_std, summary
 from gedi.experiments.table1 import differences
+from gedi.experiments.table_methods import of_representation
 from gedi.training.presets import preset
 
 
@@ -44,12 +48,13 @@ def fake_fits(monkeypatch):
             if cell.method == "jem"
             else data.y_test ^ wrong * (np.arange(len(data.y_test)) % 2)
         )
-        return labels, {"objective": 0.1, "walk_crossing": 0.0, "gradient_evaluations": 1, "config": {}}
+        return labels, {"objective": 0.1, "walk_crossing": 0.0, "gradient_evaluations": 1, "config": {}}, None
 
     monkeypatch.setattr(cells_module, "_fit_gedi", fit)
 
 
-FAKEABLE = ("table1", "fig-clusters", "fig-steps", "fig-ablation", "fig-classes", "table-robustness")
+FAKEABLE = ("table1", "fig-clusters", "fig-steps", "fig-ablation", "fig-classes", "table-robustness", "table-methods")
+FAKEABLE += ("table-one-step",)
 
 
 @pytest.mark.parametrize("name", FAKEABLE)
@@ -66,6 +71,51 @@ def test_every_experiment_writes_its_table_and_files(name, tmp_path, fake_fits):
     pictures = [path for path in outcome.files if path.suffix == ".png"]
     assert all(is_a_picture(path) for path in pictures)
     assert pictures or name.startswith("table")
+
+
+def test_scores_that_no_fit_has_are_left_open():
+    assert mean_std(summary([{"nmi": 1.0, "probe": None}]), "probe") == "–"
+
+
+def test_probes_read_the_representation_and_labels_of_the_right_rows():
+    """A representation that is the label itself is read without a mistake; pixels at random are not."""
+    data = load("digits")
+    cell = Cell("digits", 10)
+    images = CellData(data.x, data.x, data.y)
+
+    def fixed(features):
+        return SimpleNamespace(represent=lambda x: features)
+
+    perfect = of_representation(cell, fixed(np.eye(10, dtype=np.float32)[data.y]), images)
+    assert perfect == {"nmi_of_representation": pytest.approx(1.0), "probe": 1.0, "knn": 1.0}
+    noise = np.random.default_rng(0).normal(size=(len(data.y), 10)).astype(np.float32)
+    chance = of_representation(cell, fixed(noise), images)
+    assert chance["probe"] < 0.25 and chance["knn"] < 0.25 and chance["nmi_of_representation"] < 0.05
+
+
+def test_the_density_is_judged_against_noise_in_the_box_of_the_data():
+    x = np.random.default_rng(0).normal(0, 0.1, (500, 2))
+    good = SimpleNamespace(score_samples=lambda rows: -np.square(rows).sum(1))
+    flat = SimpleNamespace(score_samples=lambda rows: np.zeros(len(rows)))
+    data = CellData(x, x, np.zeros(500, dtype=int))
+    assert of_density(Cell("moons", 2), good, data)["auroc_noise"] > 0.8
+    assert of_density(Cell("moons", 2), flat, data)["auroc_noise"] == 0.5
+
+
+def test_one_step_is_one_step_with_at_most_half_of_the_evaluations():
+    for data in ("moons", "digits"):
+        two, one = (Cell(data, 2, method=method).config() for method in ("gedi", "gedi-1"))
+        assert one.step1.iterations == 0
+
+        def evaluations(config):
+            every, total = config.objective["generative"].every, 0
+            for stage in (config.step1, config.embedding, config.step2):
+                steps = config.sampler.steps / (1 if stage is config.step1 else every)
+                steps += config.dam.steps if stage is config.step2 else 0
+                total += stage.iterations * stage.batch_size * steps
+            return total
+
+        assert evaluations(one) <= 0.5 * evaluations(two)
 
 
 def test_table1_has_the_papers_numbers_beside_ours(tmp_path, fake_fits):

@@ -25,7 +25,7 @@ def fake_fits(monkeypatch):
     def fit(cell, data, models):
         shift = {"without GEDI": -data.y_test, "without constraint": 1, "with constraint": 0}[cell.variant]
         numbers = {"objective": 0.1, "walk_crossing": None, "gradient_evaluations": 1, "config": {}}
-        return (data.y_test + shift) % 10, numbers
+        return (data.y_test + shift) % 10, numbers, None
 
     monkeypatch.setattr(cells_module, "_fit_gedi", fit)
 

@@ -27,13 +27,9 @@ def run(budget: Budget, out: Path, jobs: int, say: Say) -> Outcome:
     groups = {place: summary([found[cell] for cell in group]) for place, group in table.items()}
     rows = []
     for (data, method), group in groups.items():
-        paid = (
-            found[table[data, method][0]]["gradient_evaluations"]
-            / found[table[data, "gedi"][0]]["gradient_evaluations"]
-        )
+        paid, whole = (groups[data, m].get("gradient_evaluations", {"mean": 0.0})["mean"] for m in (method, "gedi"))
         quality = [mean_std(group), lowest(group), mean_std(group, "auroc_noise")]
-        evaluations = group["gradient_evaluations"]["mean"] / 1e6
-        cost = [f"{iterations(table[data, method][0]):,}", f"{evaluations:.2f} M ({paid:.0%})"]
+        cost = [f"{iterations(table[data, method][0]):,}", f"{paid / 1e6:.2f} M ({paid / max(whole, 1.0):.0%})"]
         rows.append([data, method, *quality, *cost, f"{group['seconds']['mean']:.0f}"])
     columns = ["data set", "method", "NMI", "lowest seed", "AUROC against noise", "iterations"]
     columns += ["gradient evaluations", "seconds"]

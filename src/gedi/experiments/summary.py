@@ -36,7 +36,9 @@ def summary(found: Sequence[Measured]) -> dict[str, Any]:
 
 
 def mean_std(group: dict[str, Any], score: str = "nmi") -> str:
-    """'0.98 ± 0.02', and how many fits diverged if any did."""
+    """'0.98 ± 0.02', and how many fits diverged if any did; a dash if none has this score."""
+    if score not in group:
+        return "–"
     s = group[score]
     diverged = f" ({group['diverged']} of {group['n']} diverged)" if group["diverged"] else ""
     return f"{s['mean']:.2f} ± {s['std']:.2f}{diverged}"
