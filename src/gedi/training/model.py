@@ -89,7 +89,8 @@ class TrainedModel:
         if n < 1:
             raise DataError(f"The number of samples must be at least 1, got {n}.")
         c = self.config.sampler
-        assert c.noise is not None
+        noise = c.noise
+        assert noise is not None
         generator = torch.Generator().manual_seed(seed)
         places = torch.randint(len(self.chains), (n,), generator=generator)
 
@@ -98,7 +99,7 @@ class TrainedModel:
                 self.net.eval().log_density,
                 chains,
                 steps=steps,
-                noise=c.noise,
+                noise=noise,
                 final_noise=c.final_noise,
                 step=c.step,
                 max_drift=math.inf if c.max_drift is None else c.max_drift,

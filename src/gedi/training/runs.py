@@ -245,7 +245,8 @@ def load(folder: str | Path) -> TrainedModel:
         if not len(chains) or not bool((low <= high).all()):
             raise ValueError("its sampler has no chains, or a box turned inside out")
         net.load_state_dict({name.removeprefix("net."): value for name, value in tensors.items()}, assign=True)
-        net.to(memory_format=torch.channels_last)  # as it was trained; files know no strides
+        # As it was trained; files know no strides.
+        net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return TrainedModel(
             net=net.eval(),
             scaler=scaler,
