@@ -314,11 +314,11 @@ def _model(folder: str) -> Any:
 def _rows(model: Any, data: Dataset, name: str) -> Any:
     from gedi.data import check_rows
 
-    images = data.image_shape is not None
-    if images and model.image_shape is not None and tuple(data.image_shape) != tuple(model.image_shape):
-        found, known = ("x".join(map(str, shape)) for shape in (data.image_shape, model.image_shape))
+    shape, known_shape = data.image_shape, model.image_shape
+    if shape is not None and known_shape is not None and tuple(shape) != tuple(known_shape):
+        found, known = "x".join(map(str, shape)), "x".join(map(str, known_shape))
         raise DataError(f"{name} holds images of {found}, but the run was trained on images of {known}.")
-    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=None, allow_single_row=True, images=images)
+    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=None, allow_single_row=True, images=shape is not None)
     if rows.shape[1] != model.n_features:
         raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {model.n_features}.")
     return rows

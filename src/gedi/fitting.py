@@ -161,7 +161,7 @@ def _train_in(
 
 
 def _checked(data: Dataset, n_clusters: int) -> Any:
-    """Flat rows, and a word on files that were left out."""
+    """Flat rows, of which images keep their type."""
     from gedi.data import check_rows
 
     return check_rows(data.x.reshape(len(data.x), -1), n_clusters=n_clusters, images=data.image_shape is not None)
