@@ -74,7 +74,7 @@ def test_samples_are_drawn_as_a_grid(run, gedi, tmp_path):
     assert drawn.std() > 5  # not one white sheet
 
 
-def test_a_run_on_a_folder_can_be_resumed(photos, run, gedi, capsys):
+def test_the_plan_of_a_run_on_a_folder_is_accepted(photos, run, gedi, capsys):
     assert gedi("resume", run) == 0
     assert "finished already" in capsys.readouterr().out
 
