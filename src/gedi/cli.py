@@ -205,12 +205,12 @@ def seed(text: str) -> int:
 
 
 def run_predict(args: argparse.Namespace) -> None:
-    from gedi.report.tables import prediction_columns, write_table
+    from gedi.report.tables import image_names, prediction_columns, write_table
 
     model = _model(args.model)
-    data = _load(args.data, label_column=args.label_column)
+    data = _load(args.data, model, label_column=args.label_column)
     columns = prediction_columns(model, _rows(model, data, args.data), embed=args.embed)
-    write_table(columns, Path(args.out))
+    write_table(image_names(data.files) | columns, Path(args.out))
     say(out, f"{len(data.x)} rows -> {args.out}")
 
 
@@ -226,12 +226,12 @@ def run_eval(args: argparse.Namespace) -> None:
     from gedi.evaluation import ood_scores
 
     model = _model(args.model)
-    data = _load(args.data, split="test", seed=args.seed, label_column=args.labels)
+    data = _load(args.data, model, split="test", seed=args.seed, label_column=args.labels)
     rows = _rows(model, data, args.data)
     scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data)
     scores["mean_log_density"] = float(model.score_samples(rows).mean())
     if args.ood:
-        foreign = _rows(model, _load(args.ood, split="test", seed=args.seed), args.ood)
+        foreign = _rows(model, _load(args.ood, model, split="test", seed=args.seed), args.ood)
         scores["ood"] = {"data": args.ood} | ood_scores(model, rows, foreign)
     sys.stdout.write(json.dumps(scores, indent=2) + "\n")
 
@@ -297,9 +297,12 @@ def run_demo(args: argparse.Namespace) -> None:
 # -- shared -----------------------------------------------------------------------------------------------------------
 
 
-def _load(name: str, **options: Any) -> Dataset:
+def _load(name: str, model: Any, **options: Any) -> Dataset:
+    """Data for a model; a folder's images are given the size and channels that the model knows."""
     from gedi.data import load
 
+    if model.image_shape is not None and model.image_shape[2] in (1, 3):
+        options |= {"size": model.image_shape[:2], "channels": model.image_shape[2]}
     return load(name, **options)
 
 
@@ -312,8 +315,11 @@ def _model(folder: str) -> Any:
 def _rows(model: Any, data: Dataset, name: str) -> Any:
     from gedi.data import check_rows
 
-    images = data.image_shape is not None
-    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=None, allow_single_row=True, images=images)
+    shape, known_shape = data.image_shape, model.image_shape
+    if shape is not None and known_shape is not None and tuple(shape) != tuple(known_shape):
+        found, known = "x".join(map(str, shape)), "x".join(map(str, known_shape))
+        raise DataError(f"{name} holds images of {found}, but the run was trained on images of {known}.")
+    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=None, allow_single_row=True, images=shape is not None)
     if rows.shape[1] != model.n_features:
         raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {model.n_features}.")
     return rows

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gedi.data import check_rows
+from gedi.errors import DataError
 from gedi.logic import Constraint
 from gedi.training import runs
 from gedi.training.config import TrainingConfig
@@ -169,9 +170,11 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> np.ndarray:
         self._model()
-        is_images = _image_shape(X) is not None
-        X = _flat(X) if is_images else X
-        rows = check_rows(X, n_clusters=None, allow_single_row=True, images=is_images)
+        shape, known = _image_shape(X), self.model_.image_shape
+        if shape and known and shape != tuple(known):
+            raise DataError(f"Expected images of shape {tuple(known)}, as in training, got {shape}.")
+        X = _flat(X) if shape else X
+        rows = check_rows(X, n_clusters=None, allow_single_row=True, images=shape is not None)
         validate_data(self, X, reset=False, skip_check_array=True)
         return rows
 
@@ -181,7 +184,15 @@ def _image_shape(x: Any) -> tuple[int, int, int] | None:
     shape = getattr(x, "shape", ())
     if len(shape) == 3:
         return int(shape[1]), int(shape[2]), 1
-    return (int(shape[1]), int(shape[2]), int(shape[3])) if len(shape) == 4 else None
+    if len(shape) != 4:
+        return None
+    if shape[3] not in (1, 3, 4):
+        hint = ": use x.transpose(0, 2, 3, 1)" if shape[1] in (1, 3, 4) else ""
+        raise DataError(
+            f"Images are arrays [n, height, width] or [n, height, width, channels] with 1, 3 or 4 channels, got shape "
+            f"{tuple(shape)}{hint}."
+        )
+    return int(shape[1]), int(shape[2]), int(shape[3])
 
 
 def _flat(x: Any) -> np.ndarray:

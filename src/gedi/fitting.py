@@ -15,6 +15,7 @@ from gedi.report.terminal import err, out, progress_bar, say, stop_on_signal
 if TYPE_CHECKING:
     from gedi.data import Dataset
     from gedi.training.config import TrainingConfig
+    from gedi.training.model import Prepared
     from gedi.training.world import World
 
 HARDWARE = ("device", "devices", "nodes", "precision", "timeout")
@@ -26,6 +27,7 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.training.config import to_dict
     from gedi.training.expected import check_sizes
     from gedi.training.groups import find_groups
+    from gedi.training.model import prepare
     from gedi.training.world import is_first_process
 
     hardware = {name: getattr(args, name) for name in HARDWARE}
@@ -60,9 +62,10 @@ def run_fit(args: argparse.Namespace) -> None:
         _train(Path(args.out), plan, data, rows, args.save_every)
         return
     with runs.claimed(args.out) as folder:
-        say(err, _cost_line(rows, config, args.n_clusters, data))
+        ready = prepare(rows, config, data.image_shape)
+        say(err, _cost_line(ready, config, args.n_clusters, data, hardware))
         runs.write_plan(folder, plan)
-        _train(folder, plan, data, rows, args.save_every)
+        _train(folder, plan, data, rows, args.save_every, ready)
 
 
 def run_resume(args: argparse.Namespace) -> None:
@@ -87,7 +90,9 @@ def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
     _train(folder, plan, data, rows, save_every)
 
 
-def _train(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_every: float) -> None:
+def _train(
+    folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_every: float, ready: Prepared | None = None
+) -> None:
     from gedi.training import runs
     from gedi.training.config import from_dict
     from gedi.training.world import Hardware, World
@@ -100,10 +105,18 @@ def _train(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_ev
     world.launch()
     err.quiet = out.quiet = not world.is_main
     with runs.locked(folder) if world.is_main else nullcontext():
-        _train_in(folder, plan, data, rows, save_every, world)
+        _train_in(folder, plan, data, rows, save_every, world, ready)
 
 
-def _train_in(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_every: float, world: World) -> None:
+def _train_in(
+    folder: Path,
+    plan: dict[str, Any],
+    data: Dataset,
+    rows: Any,
+    save_every: float,
+    world: World,
+    ready: Prepared | None,
+) -> None:
     from gedi.training import runs
     from gedi.training.checkpoint import Checkpoints
     from gedi.training.config import from_dict
@@ -116,6 +129,8 @@ def _train_in(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save
     config = from_dict(plan["training"])
     checkpoints = Checkpoints(folder)
     about = {"data": data.name, "method": plan["method"], "hardware": plan["hardware"]}
+    if data.unreadable:
+        about["unreadable"] = data.unreadable
     try:
         with (
             stop_on_signal() as should_stop,
@@ -129,6 +144,7 @@ def _train_in(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save
                 seed=plan["seed"],
                 image_shape=data.image_shape,
                 groups=data.groups,
+                prepared=ready,
                 world=world,
                 on_progress=report,
                 log=log,
@@ -150,7 +166,7 @@ def _train_in(folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save
 
 
 def _checked(data: Dataset, n_clusters: int) -> Any:
-    """Flat rows, and a word on files that were left out."""
+    """Flat rows, of which images keep their type."""
     from gedi.data import check_rows
 
     return check_rows(data.x.reshape(len(data.x), -1), n_clusters=n_clusters, images=data.image_shape is not None)
@@ -180,16 +196,33 @@ def _config_file(path: str | None) -> dict[str, Any]:
     return changes
 
 
-def _cost_line(rows: Any, config: TrainingConfig, n_clusters: int, data: Dataset) -> str:
-    from gedi.training.cost import estimate_seconds
+def _cost_line(
+    ready: Prepared, config: TrainingConfig, n_clusters: int, data: Dataset, hardware: dict[str, Any]
+) -> str:
+    from gedi.training.cost import estimate
     from gedi.training.guard import DivergedError
+    from gedi.training.world import Hardware, World
+
+    # Several processes start later: their trial is that of one, on the CPU.
+    world = World(Hardware(**hardware)) if hardware["devices"] * hardware["nodes"] == 1 else None
 
     stages = [config.step1.iterations, config.embedding.iterations, config.step2.iterations]
     try:
-        cost = f"about {estimate_seconds(rows, config, n_clusters, data.image_shape, data.groups):.0f} s"
+        found = estimate(ready, config, n_clusters, data.image_shape, data.groups, world)
+        memory = "" if found.memory is None else f", {found.memory / 1e6:,.0f} MB of memory"
+        cost = f"about {_duration(found.seconds)}{memory}"
     except DivergedError:  # the run itself will find out, and report it
         cost = "a trial of a few of them diverged"
-    return f"{len(rows):,} rows x {rows.shape[1]}, {' + '.join(str(n) for n in stages if n)} iterations, {cost}"
+    n, d = ready.rows.shape
+    shape = data.image_shape
+    what = f"{n:,} rows x {d}" if shape is None else f"{n:,} images of {'x'.join(map(str, shape))}"
+    return f"{what}, {' + '.join(str(n) for n in stages if n)} iterations, {cost}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 36_000 else f"{seconds / 3600:,.0f} h"
 
 
 def label_scores(model: Any, rows: Any, data: Dataset) -> dict[str, float]:

@@ -143,7 +143,12 @@ def test_only_regular_files_are_resumed(stopped, begun, name, kind, capsys, refu
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("folder", "regular file"), ("pipe", "regular file"), ("device", "regular file"), ("nowhere", "There is no file")],
+    [
+        ("folder", "holds no images"),
+        ("pipe", "regular file"),
+        ("device", "regular file"),
+        ("nowhere", "There is no file"),
+    ],
 )
 def test_data_that_are_not_a_file_are_refused(stopped, begun, kind, expected, capsys, refused):
     put(kind, stopped / "rows.npy", begun / "rows.npy")

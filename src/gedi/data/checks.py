@@ -111,7 +111,7 @@ def _check_finite(rows: np.ndarray) -> None:
 
 def _check_size(rows: np.ndarray) -> None:
     row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
-    if abs(rows[row, column]) > LARGEST:
+    if abs(float(rows[row, column])) > LARGEST:
         raise DataError(
             f"The data holds {rows[row, column]:.3g} (row {row}, column {column}); beyond {LARGEST:g} squares are no "
             "longer numbers: divide that column by a power of ten."

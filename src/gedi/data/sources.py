@@ -57,6 +57,7 @@ def load(
     seed: int = 0,
     label_column: str | None = None,
     size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """Load a data set by name, or a file or a folder of images by path.
 
@@ -68,7 +69,8 @@ def load(
     the whole. In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is kept
     out of the features; label_column="" makes every column a feature.
 
-    Images of a folder are resized to `size` (32 by default; a pair is height, width). Its sub-folders 'train'
+    Images of a folder are resized to `size` (32 by default; a pair is height, width), and have one channel if all of
+    them are grey, else three, unless `channels` decides. Its sub-folders 'train'
     and 'test', if it has both, are its splits; other sub-folders are labels, unless label_column="".
     Arrays of more than 1 GiB stay on disk and are read as they are looked at: see `gedi.data.streaming`.
     """
@@ -89,7 +91,7 @@ def load(
         return _addition(split, n, seed)
     if isinstance(data, str) and name in IMAGES:
         return _subset(_named_images(name, split), n, seed)
-    return _subset(_from_path(data, split, label_column, size), n, seed)
+    return _subset(_from_path(data, split, label_column, size, channels), n, seed)
 
 
 def data_dir() -> Path:
@@ -155,10 +157,16 @@ def _named_images(name: str, split: str) -> Dataset:
     return Dataset(name, table.x, table.y, None, table.x.shape[1:])
 
 
-def _from_path(data: str | Path, split: str, label_column: str | None, size: int | tuple[int, int] | None) -> Dataset:
+def _from_path(
+    data: str | Path,
+    split: str,
+    label_column: str | None,
+    size: int | tuple[int, int] | None,
+    channels: int | None,
+) -> Dataset:
     path = Path(data).expanduser()
     if path.is_dir():
-        return _from_folder(path, split, label_column, size)
+        return _from_folder(path, split, label_column, size, channels)
     if not path.exists():
         raise _not_found(data, path)
     table = files.read(path, split=split, label_column=label_column)
@@ -166,9 +174,12 @@ def _from_path(data: str | Path, split: str, label_column: str | None, size: int
     return Dataset(path.stem, table.x, table.y, table.names, shape, groups=table.groups)
 
 
-def _from_folder(path: Path, split: str, label_column: str | None, size: int | tuple[int, int] | None) -> Dataset:
+def _from_folder(
+    path: Path, split: str, label_column: str | None, size: int | tuple[int, int] | None, channels: int | None
+) -> Dataset:
     inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
-    pictures = folder.read_folder(inside, size=folder.SIZE if size is None else size, labels=label_column != "")
+    size = folder.SIZE if size is None else size
+    pictures = folder.read_folder(inside, size=size, channels=channels, labels=label_column != "")
     x = pictures.x
     return Dataset(path.resolve().name, x, pictures.y, None, x.shape[1:], pictures.files, pictures.unreadable)
 

@@ -25,6 +25,13 @@ def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = F
     return columns
 
 
+def image_names(files: list[str] | None) -> dict[str, np.ndarray]:
+    """Names of the images' files, to stand first; nothing for data that are not a folder of images."""
+    if files is None:
+        return {}
+    return {"image": np.array([name.encode("utf-8", "backslashreplace").decode() for name in files])}
+
+
 def write_table(columns: dict[str, np.ndarray], path: Path) -> None:
     """Write columns to .csv, .parquet or .npz; an existing file is not written over."""
     _refuse(path, (".csv", ".parquet", ".npz"))
@@ -61,13 +68,22 @@ def _draw(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
     from gedi.experiments.plots import image_grid
 
     if model.image_shape is not None:
-        image_grid(samples, model.image_shape).savefig(path, dpi=120)
+        image_grid(_between_black_and_white(model, samples), model.image_shape).savefig(path, dpi=120)
         return
     figure = Figure(figsize=(6, 6), layout="constrained")
     axes = figure.subplots()
     axes.scatter(samples[:, 0], samples[:, 1], s=8, c=model.predict(samples), cmap="tab10", vmax=9)
     axes.set_aspect("equal")
     figure.savefig(path, dpi=120)
+
+
+def _between_black_and_white(model: TrainedModel, samples: np.ndarray) -> np.ndarray:
+    """Samples with black 0 and white 1, if the model knows what they are; else the darkest and the brightest drawn."""
+    low, high = float(samples.min()), float(samples.max())
+    if model.config.scaling == "pixels":
+        ends = np.repeat([[-1.0], [1.0]], model.n_features, axis=1)
+        low, high = (float(row[0]) for row in model.scaler.inverse(ends))
+    return np.clip((samples - low) / max(high - low, 1e-9), 0.0, 1.0)
 
 
 def _refuse(path: Path, suffixes: tuple[str, ...]) -> None:

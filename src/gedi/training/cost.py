@@ -3,59 +3,121 @@
 from __future__ import annotations
 
 import copy
+import statistics
+import sys
 import time
 import warnings
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+import torch
 
 from gedi.training.config import TrainingConfig
+from gedi.training.engine import Engine
 from gedi.training.guard import GuardWarning
-from gedi.training.model import fit_rows
+from gedi.training.model import Prepared, arrived_chains
+from gedi.training.recipe import train
+from gedi.training.world import World
 
-TRIAL = 6  # iterations of each stage that are timed
+FEWEST = 2  # iterations of each stage that are timed; the first of them warms up
+TRIAL = 6  # ... where they are cheap
+CHEAP = 3.0  # seconds that the fewest may take to be followed by more
+STAGES = ("step1", "embedding", "step2")
+Marks = list[tuple[str, float]]  # the stage and the time at the end of every iteration, and of every stage
 
 
-def estimate_seconds(
-    rows: np.ndarray,
+@dataclass(frozen=True)
+class Cost:
+    """What is about to be paid."""
+
+    seconds: float
+    memory: int | None  # bytes at the peak; None where the system does not say
+
+
+def estimate(
+    ready: Prepared,
     config: TrainingConfig,
     n_clusters: int,
     image_shape: tuple[int, ...] | None = None,
     groups: np.ndarray | None = None,
-) -> float:
-    """Seconds a whole fit will take on this machine, from a trial of a few iterations of each stage."""
-    stages = ("step1", "embedding", "step2")
-    # Without step 2 there is neither embedding nor start: one iteration of it is part of what is paid once.
-    least = dict.fromkeys(stages, 0) | {"step2": min(1, config.step2.iterations)}
+    world: World | None = None,
+) -> Cost:
+    """The cost of training on prepared rows, on this machine, from a trial of a few iterations of each stage."""
+    counts = {name: getattr(config, name).iterations for name in STAGES}
+    trial = _trial(ready, n_clusters, image_shape, groups, world, FEWEST)
+    if trial[-1][1] - trial[0][1] < CHEAP:
+        trial = _trial(ready, n_clusters, image_shape, groups, world, TRIAL)
+    return Cost(whole_time(trial, counts, config.n_init), peak_memory())
 
-    def trial(iterations: dict[str, int]) -> float:
-        return _trial(rows, config, n_clusters, image_shape, groups, iterations)
 
-    bare = trial(dict.fromkeys(stages, 0))
-    once = trial(least) if least["step2"] else bare
-    seconds = bare + max(0.0, once - bare) * config.n_init
-    for name in stages:
-        count = getattr(config, name).iterations
-        if count and (name == "step1" or config.step2.iterations):
-            timed = trial(least | {name: least[name] + min(TRIAL, count)})
-            repeats = 1 if name == "step1" else config.n_init
-            seconds += max(0.0, timed - once) / min(TRIAL, count) * count * repeats
-    return seconds
+def whole_time(marks: Marks, counts: dict[str, int], n_init: int) -> float:
+    """Seconds of a run of ``counts`` iterations, from the marks of a short one.
+
+    What is not an iteration is paid once, if it comes before the end of step 1 or after step 2, else at every start.
+    """
+    once = {"run": 0.0, "start": 0.0}
+    steps: dict[str, list[float]] = {name: [] for name in STAGES}
+    for (before, t0), (stage, t1) in pairwise(marks):
+        if stage == before and stage in steps:
+            steps[stage].append(t1 - t0)
+        else:
+            once["run" if stage in ("start", "step1", "after step1", "end") else "start"] += t1 - t0
+    for name, found in steps.items():
+        if sum(stage == name for stage, _ in marks) > len(found):  # a stage's first iteration came with other work
+            each = statistics.median(found) if found else 0.0
+            once["run" if name == "step1" else "start"] -= each
+    each = {name: statistics.median(found) if found else 0.0 for name, found in steps.items()}
+    start = max(0.0, once["start"]) + each["embedding"] * counts["embedding"] + each["step2"] * counts["step2"]
+    return max(0.0, once["run"]) + each["step1"] * counts["step1"] + start * n_init
 
 
 def _trial(
-    rows: np.ndarray,
-    config: TrainingConfig,
+    ready: Prepared,
     n_clusters: int,
     image_shape: tuple[int, ...] | None,
     groups: np.ndarray | None,
-    iterations: dict[str, int],
-) -> float:
-    config = copy.deepcopy(config)
-    for name, count in iterations.items():
-        getattr(config, name).iterations = count
+    world: World | None,
+    iterations: int,
+) -> Marks:
+    config = copy.deepcopy(ready.config)
+    for name in STAGES:
+        stage = getattr(config, name)
+        stage.iterations = min(iterations, stage.iterations)
     config.n_init = 1
-    began = time.monotonic()
+    marks: Marks = [("start", time.monotonic())]
+
+    def mark() -> bool:
+        marks.append((engine.state.stage, time.monotonic()))
+        return False
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)  # a few iterations are too few to judge
-        fit_rows(rows, n_clusters=n_clusters, config=config, seed=0, image_shape=image_shape, groups=groups)
-    return time.monotonic() - began
+        engine = Engine(
+            config,
+            ready.rows,
+            n_clusters,
+            seed=0,
+            augment=ready.augment,
+            image_shape=image_shape,
+            groups=groups,
+            world=world,
+            should_stop=mark,  # asked after every iteration
+        )
+        train(engine)
+        state = engine.state
+        arrived_chains(state.net.cpu(), ready.rows, state.buffer.chains.cpu(), config.sampler.burn_in)
+    marks.append(("end", time.monotonic()))
+    return marks
+
+
+def peak_memory() -> int | None:
+    """Bytes this process has held at most: after a trial, what the run itself will hold."""
+    if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
+        return torch.cuda.max_memory_allocated()
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

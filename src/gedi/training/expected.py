@@ -292,7 +292,7 @@ def _are_mappings(value: Any) -> bool:
 
 
 def check_data_path(data: Any, names: Sequence[str]) -> None:
-    """A plan names known data, or the absolute path of a regular file, as `gedi fit` writes it."""
+    """A plan names known data, or the absolute path of a regular file or a folder, as `gedi fit` writes it."""
     if not isinstance(data, str):
         raise ValueError("'data' is not text")
     if data.lower() in names:
@@ -300,5 +300,5 @@ def check_data_path(data: Any, names: Sequence[str]) -> None:
     path = Path(data)
     if not path.is_absolute() or ".." in path.parts:
         raise ValueError(f"'data' is neither a known name nor an absolute path: {shown(data)!r}")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"'data' is not a regular file: {shown(data)!r}")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError(f"'data' is neither a regular file nor a folder: {shown(data)!r}")

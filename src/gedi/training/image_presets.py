@@ -45,6 +45,19 @@ def images() -> TrainingConfig:
     )
 
 
+def smoke_images() -> TrainingConfig:
+    """The preset `smoke` where it meets images: the parts of `images` on a small MLP, in seconds."""
+    config = images()
+    config.net = NetConfig(hidden=(32, 32), first="linear")
+    config.sampler = replace(config.sampler, steps=2, buffer_size=200)
+    config.dam.steps = 2
+    config.start.repeats = 3
+    config.step1, config.embedding, config.step2 = (
+        replace(stage, iterations=30, average=0.9) for stage in (config.step1, config.embedding, config.step2)
+    )
+    return config
+
+
 def paper_svhn() -> TrainingConfig:
     """The paper's settings for SVHN, as literally as they run (its table of hyper-parameters)."""
     return _paper("svhn", width=128, iterations=100_000)

@@ -18,7 +18,7 @@ from gedi.training.config import (
     TrainingConfig,
     override,
 )
-from gedi.training.image_presets import IMAGE_PRESETS
+from gedi.training.image_presets import IMAGE_PRESETS, smoke_images
 from gedi.training.objective import Term
 from gedi.training.terms import Barlow, Contrastive, Energy, Gaussian, NtXent, ProtoCpc, Sinkhorn, Vicreg, WMse
 
@@ -125,6 +125,8 @@ def preset(name: str | None, *, n_features: int, image_shape: tuple[int, ...] | 
         name = _by_shape(n_features, image_shape)
     if name not in PRESETS:
         raise ConfigError(f"There is no preset {name!r}; there are: {', '.join(PRESETS)}.")
+    if name == "smoke" and image_shape is not None and min(image_shape[:2]) > SMALL_SIDE:
+        return smoke_images()
     return PRESETS[name]()
 
 

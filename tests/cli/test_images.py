@@ -1,0 +1,105 @@
+"""`gedi fit photos/`: pictures of every kind train and report; what cannot be read is named."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+FLAGS = ["--preset", "smoke"]
+for _setting in ("step1", "embedding", "step2"):
+    FLAGS.append(f"--training.{_setting}.iterations=2")
+BROKEN = ["cut.png", "text.png"]
+
+
+def noise(mode, seed, size=(40, 30)):
+    rng = np.random.default_rng(seed)
+    shape = size[::-1] if mode == "L" else (*size[::-1], len(mode))
+    return Image.fromarray(rng.integers(0, 256, shape, dtype=np.uint8), mode)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A folder as people have them."""
+    folder = tmp_path_factory.mktemp("photos")
+    for i in range(4):
+        noise("RGB", i).save(folder / f"plain{i}.png")
+    noise("RGB", 5, (64, 20)).save(folder / "wide.jpg")
+    noise("L", 6).save(folder / "grey.png")
+    noise("RGBA", 7).save(folder / "see-through.png")
+    deep = np.random.default_rng(8).integers(0, 65536, (33, 33), dtype=np.uint16)
+    Image.fromarray(deep).save(folder / "sixteen.png")
+    noise("RGB", 9).save(folder / "žluťoučký 写真.png")
+    whole = (folder / "plain0.png").read_bytes()
+    (folder / "cut.png").write_bytes(whole[: len(whole) // 2])
+    (folder / "text.png").write_text("not a picture")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(photos, gedi, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    assert gedi("fit", photos, "--n-clusters", 2, "--out", out, *FLAGS) == 0
+    return out
+
+
+def test_unreadable_files_are_counted_and_named_and_the_rest_trains(photos, gedi, tmp_path, capsys):
+    assert gedi("fit", photos, "--n-clusters", 2, "--out", tmp_path / "run", *FLAGS) == 0
+    err = capsys.readouterr().err
+    assert "Left out 2 of 11 image files" in err and all(name in err for name in BROKEN)
+    assert "9 images of 32x32x3" in err and "MB of memory" in err
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["unreadable"] == BROKEN
+
+
+def test_every_picture_gets_a_cluster_beside_its_name(photos, run, gedi, tmp_path):
+    assert gedi("predict", run, photos, "--out", tmp_path / "p.csv") == 0
+    with (tmp_path / "p.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["image"] for row in rows] == sorted(p.name for p in photos.iterdir() if p.name not in BROKEN)
+    assert {row["cluster"] for row in rows} <= {"0", "1"}
+
+
+def test_grey_pictures_are_read_with_the_channels_the_run_knows(run, gedi, tmp_path):
+    (tmp_path / "grey").mkdir()
+    noise("L", 0, (50, 50)).save(tmp_path / "grey" / "one.png")
+    assert gedi("predict", run, tmp_path / "grey", "--out", tmp_path / "p.npz") == 0
+    assert len(np.load(tmp_path / "p.npz")["cluster"]) == 1
+
+
+def test_samples_are_drawn_as_a_grid(run, gedi, tmp_path):
+    assert gedi("sample", run, "-n", 4, "--out", tmp_path / "s.png") == 0
+    with Image.open(tmp_path / "s.png") as image:
+        drawn = np.asarray(image.convert("L"))
+    assert drawn.std() > 5  # not one white sheet
+
+
+def test_the_plan_of_a_run_on_a_folder_is_accepted(photos, run, gedi, capsys):
+    assert gedi("resume", run) == 0
+    assert "finished already" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shape", [(12, 20, 20), (12, 20, 20, 3)])
+@pytest.mark.parametrize("kind", ["uint8", "float32"])
+def test_arrays_of_images_train_and_are_evaluated(gedi, tmp_path, capsys, shape, kind):
+    x = np.random.default_rng(0).integers(0, 256, shape).astype(kind)
+    np.save(tmp_path / "x.npy", x)
+    assert gedi("fit", tmp_path / "x.npy", "--n-clusters", 2, "--out", tmp_path / "run", *FLAGS) == 0
+    capsys.readouterr()
+    assert gedi("eval", tmp_path / "run", tmp_path / "x.npy") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 12
+    np.save(tmp_path / "y.npy", x.reshape(12, 10, 40, *shape[3:]))
+    assert gedi("eval", tmp_path / "run", tmp_path / "y.npy") == 2
+    assert "trained on images of 20x20" in capsys.readouterr().err
+
+
+def test_a_folder_without_pictures_is_refused(refused, tmp_path):
+    (tmp_path / "photos").mkdir()
+    assert "holds no images" in refused("fit", "photos", "--n-clusters", 2, "--out", "run", *FLAGS)
+
+
+def test_a_preset_for_images_is_refused_for_rows(refused, tmp_path, write_rows):
+    write_rows(tmp_path / "rows.csv")
+    assert "paper-svhn is for images" in refused(
+        "fit", "rows.csv", "--n-clusters", 2, "--out", "run", "--preset", "paper-svhn"
+    )
