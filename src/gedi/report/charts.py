@@ -152,5 +152,5 @@ def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
             }
         )
     # Noise that all falls off the edge must not flatten the data.
-    highest = 1.4 * max(max(trace["y"]) for trace in traces[:2])
+    highest = 1.6 * max(traces[0]["y"])
     return chart(traces, height=320, xaxis=axis(title), yaxis=axis("% of rows", range=[0, highest]))

@@ -64,7 +64,7 @@ def short(value: Any, digits: int = 3) -> str:
     value = number(value)
     if value is None:
         return "–"
-    if value == int(value) and abs(value) < 1e6:
+    if value == int(value) and abs(value) < 1e12:
         return f"{int(value):,}"
     return f"{value:.{digits}g}"
 

@@ -109,7 +109,7 @@ def measure(
     history: list[dict[str, Any]],
 ) -> Measures:
     """All measures of a run; those that need rows are None without them."""
-    events = [event for event in results.get("guard") or [] if isinstance(event, dict)]
+    events = guard_events(results)
     told = {
         "rollbacks": sum(str(event.get("action", "")).startswith("rolled back") for event in events),
         "warnings": [(f"{e.get('seen')}.", str(e.get("remedy"))) for e in events if e.get("action") == "warned"],
@@ -138,6 +138,12 @@ def measure(
         if samples is not None:
             told["sample_test"] = two_sample_test(model.scaler.transform(answers.rows), model.scaler.transform(samples))
     return Measures(**told)
+
+
+def guard_events(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the guard wrote down, from a file anybody may have written."""
+    events = results.get("guard")
+    return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
 
 
 def cluster_measures(answers: Answers) -> dict[str, Any]:

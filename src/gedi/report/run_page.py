@@ -12,7 +12,7 @@ from gedi.report import charts as make
 from gedi.report.charts import Chart
 from gedi.report.curves import EVENT_COLUMNS, History, training_charts
 from gedi.report.look import literal, number, percent, short
-from gedi.report.measures import UNSURE, Answers, foreign_rows, has_density
+from gedi.report.measures import UNSURE, Answers, foreign_rows, guard_events, has_density
 from gedi.report.page import render
 from gedi.report.pictures import Painter, exemplars, sample_pictures, thumbnails_shown
 from gedi.report.plane import plane_charts
@@ -35,7 +35,7 @@ COST_PARTS = {
 def run_page(run: RunView) -> str:
     """The whole page of a run."""
     charts: dict[str, Chart] = {}
-    history = History(run.history, run.results.get("guard") or [])
+    history = History(run.history, guard_events(run.results))
     context: dict[str, Any] = {
         "about": about(run),
         "level": overall(run.judgements),

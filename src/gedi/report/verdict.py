@@ -201,7 +201,7 @@ def _density(m: Measures) -> list[Finding]:
     shuffled = _finding(
         "shuffled_auroc",
         m.shuffled_auroc,
-        f"It is higher than for a row of shuffled columns {percent(m.shuffled_auroc)} of the time (50\u00a0% is chance).",
+        f"It is higher than for shuffled columns {percent(m.shuffled_auroc)} of the time (50\u00a0% is chance).",
         f"unless columns are independent, the density has not learned how they go together: {longer}",
     )
     # Of columns that are independent, shuffling changes nothing: no density could do better.
