@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from gedi.cli import main
+from gedi.data import load
 
 FEW = ["--preset", "smoke"]
-for _setting in ("step1.iterations=12", "step2.iterations=12", "start.nodes=12"):
+for _setting in ("step1.iterations=10", "step2.iterations=10", "start.nodes=12"):
     FEW.append(f"--training.{_setting}")
 HOSTILE = '<img src=x onerror="alert(1)">'
 
@@ -22,18 +23,28 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def moons_run(home):
-    return fit("moons", 2, home / "moons-run", "--training.n_init", "2")
+def moons(home):
+    """Some points of the moons, with labels: fewer make tests faster, and pages no different."""
+    data = load("moons", n=300)
+    np.savez(home / "moons.npz", x=data.x, y=data.y)
+    return home / "moons.npz"
 
 
 @pytest.fixture(scope="session")
-def other_moons_run(home):
-    return fit("moons", 2, home / "other-run", "--seed", "1", "--training.dam.steps", "2")
+def moons_run(home, moons):
+    return fit(moons, 2, home / "moons-run", "--training.n_init", "2")
+
+
+@pytest.fixture(scope="session")
+def other_moons_run(home, moons):
+    return fit(moons, 2, home / "other-run", "--seed", "1", "--training.dam.steps", "2")
 
 
 @pytest.fixture(scope="session")
 def digits_run(home):
-    return fit("digits", 10, home / "digits-run", "--training.scaling", "global")
+    data = load("digits", n=300)
+    np.savez(home / "digits.npz", x=data.x.reshape(-1, 8, 8, 1), y=data.y)
+    return fit(home / "digits.npz", 10, home / "digits-run", "--training.scaling", "global")
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from gedi.report.look import PALETTE, colour, compact, rgb
 from gedi.report.measures import Answers, has_density
 from gedi.training.model import TrainedModel
 
-REGIONS = 240  # pixels of the decision regions, a side
+REGIONS = 160  # pixels of the decision regions, a side
 GRID = 90  # of the energy, a side
 CUT_OFF = 12.0  # nats below typical data at which the energy is cut off
 WALKS = 80
