@@ -8,11 +8,12 @@ import pytest
 
 import gedi.logic
 import gedi.objectives
+import gedi.report
 import gedi.sampling
 
 MODULES = [
     module.name
-    for package in (gedi.sampling, gedi.objectives, gedi.logic)
+    for package in (gedi.sampling, gedi.objectives, gedi.logic, gedi.report)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
 ]
 WITH_EXAMPLES = {
@@ -24,6 +25,10 @@ WITH_EXAMPLES = {
     "gedi.objectives.contrastive",
     "gedi.objectives.precision",
     "gedi.objectives.symbolic",
+    "gedi.report.comparison",
+    "gedi.report.measures",
+    "gedi.report.run_page",
+    "gedi.report.verdict",
     "gedi.sampling.dam",
     "gedi.sampling.sgld",
 }

@@ -20,6 +20,7 @@ from gedi.errors import ConfigError, DataError, GediError
 from gedi.experiments import EXPERIMENTS, find
 from gedi.fitting import label_scores, run_fit, run_resume
 from gedi.report.terminal import err, out, say, show_outcome
+from gedi.reporting import run_report, write_demo_report
 
 if TYPE_CHECKING:
     from gedi.data import Dataset
@@ -128,6 +129,15 @@ def build_parser() -> Parser:
     evaluate.add_argument("--labels", metavar="COLUMN", help="column that holds the labels")
     evaluate.add_argument("--ood", metavar="DATA2", help="data that should look foreign: adds AUROC")
     evaluate.add_argument("--seed", type=seed, default=0, help="seed of generated data sets")
+
+    report = command(
+        "report", run_report, "one page to look at; of several runs, a comparison", "gedi report my-run other-run"
+    )
+    report.add_argument("models", metavar="RUN", nargs="+")
+    report.add_argument("--out", metavar="FILE.html", help="default: RUN/report.html, or gedi-comparison.html")
+    report.add_argument("--data", metavar="DATA", help="rows to show instead of the sample that the run keeps")
+    report.add_argument("--label-column", help="of --data: labels to compare with; training never saw them")
+    report.add_argument("--ood", metavar="DATA2", help="data that should look foreign: adds it to the histograms")
 
     reproduce = command(
         "reproduce", run_reproduce, "a table or figure, our numbers beside the paper's", "gedi reproduce table1"
@@ -283,13 +293,12 @@ def run_reproduce(args: argparse.Namespace) -> None:
 
 def run_demo(args: argparse.Namespace) -> None:
     from gedi.experiments import demo
-    from gedi.report.page import Section, write_page
 
     folder = Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
     outcome = demo.run(folder, seed=args.seed, preset=args.preset, say=lambda line: err.print(line, highlight=False))
-    section = Section(outcome.title, outcome.columns, outcome.rows, outcome.notes, list(outcome.files))
-    outcome.files.append(write_page("gedi demo", [section], folder / "report.html"))
+    trained = demo.trained(folder, seed=args.seed, preset=args.preset)
+    outcome.files += write_demo_report(outcome, folder, trained)
     show_outcome(out, outcome)
     out.print("next: gedi fit YOUR.csv --n-clusters C --out my-run", highlight=False)
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from gedi.errors import ConfigError, DataError
+from gedi.errors import ConfigError, DataError, GediError
 from gedi.report.terminal import err, out, progress_bar, say, stop_on_signal
+from gedi.reporting import write_run_report
 
 if TYPE_CHECKING:
     from gedi.data import Dataset
@@ -157,11 +158,13 @@ def _train_in(
     except DivergedError as error:
         if world.is_main:
             runs.write_results(folder, about | {"diverged": str(error), "guard": error.events})
+            _report(folder, None)
         raise DivergedError(f"{error} All that was seen is in {folder / runs.RESULTS}.", error.events) from error
     if not world.is_main:
         return
     runs.save(model, folder, about | {"scores": label_scores(model, rows, data)})
     say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
+    _report(folder, data)
     say(out, f"next: gedi predict {folder} {plan['data']} --out clusters.csv")
 
 
@@ -170,6 +173,14 @@ def _checked(data: Dataset, n_clusters: int) -> Any:
     from gedi.data import check_rows
 
     return check_rows(data.x.reshape(len(data.x), -1), n_clusters=n_clusters, images=data.image_shape is not None)
+
+
+def _report(folder: Path, data: Dataset | None) -> None:
+    """The page to look at. What hinders it is said, and the run stays as it is."""
+    try:
+        say(out, f"look at it: {write_run_report(folder, data)}")
+    except GediError as error:
+        say(err, f"no report was written: {error} Try again with: gedi report {folder}")
 
 
 def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int, ...] | None) -> TrainingConfig:

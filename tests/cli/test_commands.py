@@ -11,7 +11,7 @@ from gedi import cli
 from gedi.training import runs
 from gedi.training.presets import METHODS, PRESETS
 
-COMMANDS = ("demo", "fit", "resume", "predict", "sample", "eval", "methods", "datasets", "fetch", "reproduce")
+COMMANDS = ("demo", "fit", "resume", "predict", "sample", "eval", "methods", "datasets", "fetch", "reproduce", "report")
 
 
 # ---- help ----
@@ -45,6 +45,8 @@ def test_fit_writes_a_whole_run_folder(home):
         "model.safetensors",
         "metrics.jsonl",
         "results.json",
+        "report.html",
+        "data-sample.safetensors",
         "plan.yaml",
         "checkpoint.json",
     }

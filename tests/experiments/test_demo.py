@@ -30,5 +30,9 @@ def test_the_command_writes_a_page_that_asks_nobody(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(cells_module, "TOY_ROWS", {"train": 200, "test": 200})
     assert main(["demo", "--out", str(tmp_path), "--preset", "smoke"]) == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == 2 and "http" not in page
+    assert page.count("data:image/png;base64,") == 2 and "http://" not in page and "https://" not in page
     assert "report.html" in capsys.readouterr().out
+    for name in ("moons", "digits"):
+        assert f'href="{name}.html"' in page and f"GEDI on {name}" in (tmp_path / f"{name}.html").read_text(
+            encoding="utf-8"
+        )

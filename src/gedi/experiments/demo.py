@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+
 from gedi.experiments.cells import MODELS, Cell, cell_data, run_cells
 from gedi.experiments.landscapes import draw_landscape
 from gedi.experiments.outcome import Outcome, Say
@@ -39,6 +41,13 @@ def run(out: Path, *, seed: int, preset: str | None, say: Say, jobs: int | None 
         *divergence_notes(found),
     ]
     return Outcome(TITLE, ["data set", *METHODS.values()], rows, notes, pictures)
+
+
+def trained(out: Path, *, seed: int, preset: str | None) -> dict[str, tuple[Path, np.ndarray]]:
+    """By data set: the folder of the GEDI run in ``out``, if it did not diverge, and the rows it was trained on."""
+    cells = {data: Cell(data, clusters, seed, method="gedi", preset=preset) for data, clusters in DATASETS.items()}
+    folders = {data: out / MODELS / cell.key for data, cell in cells.items()}
+    return {data: (folder, cell_data(cells[data]).x_train) for data, folder in folders.items() if folder.is_dir()}
 
 
 def _picture(cell: Cell, nmi: float, out: Path) -> Path:

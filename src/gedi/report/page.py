@@ -1,47 +1,27 @@
-"""One self-contained HTML page: tables, notes and pictures, no request to anywhere."""
+"""One self-contained HTML page: templates, style and scripts in one file, and no request to anywhere."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import os
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-TEMPLATE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ title }}</title>
-<style>
-  :root { color-scheme: light dark; --line: #8884; }
-  body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-  table { border-collapse: collapse; }
-  th, td { padding: .35rem .9rem; border-bottom: 1px solid var(--line); text-align: left; }
-  .scroll { overflow-x: auto; }
-  figure { margin: 1rem 0; }
-  img { max-width: 100%; background: white; border-radius: .4rem; }
-  figcaption, .notes { opacity: .8; }
-</style>
-<h1>{{ title }}</h1>
-{% for section in sections %}
-<section>
-  <h2>{{ section.title }}</h2>
-  {% if section.rows %}
-  <div class="scroll"><table>
-    <tr>{% for name in section.columns %}<th>{{ name }}</th>{% endfor %}</tr>
-    {% for row in section.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}
-  </table></div>
-  {% endif %}
-  {% if section.notes %}<ul class="notes">{% for note in section.notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}
-  {% for name, data in section.images %}
-  <figure><img alt="{{ name }}" src="data:image/png;base64,{{ data }}"><figcaption>{{ name }}</figcaption></figure>
-  {% endfor %}
-</section>
-{% endfor %}
-<footer class="notes">{{ footer }}</footer>
-</html>
-"""
+from gedi import __version__
+from gedi.errors import DataError, RunError
+from gedi.report.charts import Chart
+from gedi.report.look import colour, percent, score, short, swatch
+from gedi.training.checkpoint import write_whole
+
+GENERATOR = f'<meta name="generator" content="gedi {__version__}">'
+MARK = b'<meta name="generator" content="gedi '  # how a page of ours is known from another
 
 
 @dataclass
@@ -53,6 +33,7 @@ class Section:
     rows: list[list[str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     pictures: list[Path] = field(default_factory=list)
+    links: list[tuple[str, str]] = field(default_factory=list)  # text and file beside the page
 
     @property
     def images(self) -> list[tuple[str, str]]:
@@ -60,8 +41,80 @@ class Section:
         return [(path.stem, base64.b64encode(path.read_bytes()).decode()) for path in self.pictures]
 
 
-def write_page(title: str, sections: list[Section], path: Path, footer: str = "") -> Path:
-    """Write the page; text is escaped, so names of files and columns cannot break it."""
-    page = Environment(autoescape=True).from_string(TEMPLATE)
-    path.write_text(page.render(title=title, sections=sections, footer=footer), encoding="utf-8")
+def render(template: str, *, title: str, charts: dict[str, Chart] | None = None, **context: Any) -> str:
+    """The page as text. All that comes from files is escaped; scripts that are not ours could not run anyway."""
+    scripts = [_plotly(), _script()] if charts else []
+    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            title=title,
+            charts=charts or {},
+            scripts=[Markup(script) for script in scripts],
+            style=Markup(_text("style.css")),
+            policy=policy,
+            generator=Markup(GENERATOR),
+            version=__version__,
+            **context,
+        )
+    )
+
+
+def write_page(html: str, path: Path) -> Path:
+    """Write a page whole or not at all; a file that is not a page of ours is not written over."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder: name a file for the page.")
+    if os.path.lexists(path) and not _is_ours(path):
+        raise DataError(f"{path} exists already and is not a report: choose another --out or remove it.")
+    try:
+        write_whole(path, html.encode())
+    except OSError as error:
+        raise RunError(f"{path} could not be written: {error.strerror}.") from error
     return path
+
+
+def _is_ours(path: Path) -> bool:
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return MARK in file.read(4096)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("gedi.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.filters |= {"short": short, "percent": percent, "score": score}
+    environment.globals |= {"swatch": swatch, "colour": colour}
+    return environment
+
+
+@cache
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs().replace("\r\n", "\n").replace("\r", "\n")
+
+
+@cache
+def _script() -> str:
+    return _text("page.js")
+
+
+def _text(name: str) -> str:
+    return (resources.files("gedi.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,172 @@
+"""Several runs side by side: what differs in their settings, their measures, their curves, and whether they agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics.cluster import contingency_matrix
+
+from gedi.evaluation import clustering_scores, nmi
+from gedi.report.charts import Chart, axis, chart, clusters_as_traces, few, two_directions
+from gedi.report.curves import GAP, OBJECTIVE, History, curves
+from gedi.report.look import literal, number, percent, score, short
+from gedi.report.page import render
+from gedi.report.run_page import about, flat
+from gedi.report.run_view import RunView
+from gedi.report.verdict import headline, overall
+
+MOST = 12  # runs on one page
+SMALL = 600  # points of each of the small maps
+CURVES = {
+    GAP: ("Energy gap", "nats"),
+    OBJECTIVE: ("Objective", "label-free objective"),
+    "clustering_augment": ("L_DI, augmented views", "loss"),
+    "negative_free": ("L_NF", "loss"),
+}
+
+
+def comparison_page(runs: list[RunView]) -> str:
+    """One page about several runs."""
+    names = distinct([run.name for run in runs])
+    charts = {f"curve-{name}": made for name in CURVES if (made := _overlaid(runs, names, name)) is not None}
+    shared, members = shared_clusterings(runs)
+    context: dict[str, Any] = {"agreement": None, "maps": []}
+    if len(members) > 1:
+        context["agreement"] = agreement(members)
+        context["shared"] = shared.sample
+        for i, made in _maps(shared, members).items():
+            charts[f"clusters-{i}"] = made
+            context["maps"].append((f"clusters-{i}", names[i]))
+    return render(
+        "comparison.html.j2",
+        title=f"{len(runs)} runs compared",
+        charts=charts,
+        names=names,
+        abouts=[dict(about(run)) for run in runs],
+        verdicts=[(overall(run.judgements), headline(run.judgements)) for run in runs],
+        differing=differing([dict(flat(run.settings)) for run in runs]),
+        measures=[(label, [value(run) for run in runs]) for label, value in MEASURES],
+        curves=[(f"curve-{name}", title) for name, (title, _) in CURVES.items()],
+        indices=list(members),
+        sheet=None,
+        **context,
+    )
+
+
+def distinct(names: list[str]) -> list[str]:
+    """Names that tell runs apart: folders in different places may be called the same.
+
+    >>> distinct(["run", "other", "run"])
+    ['run (1)', 'other', 'run (2)']
+    """
+    made = []
+    for i, name in enumerate(names):
+        made.append(f"{name} ({1 + names[:i].count(name)})" if names.count(name) > 1 else name)
+    return made
+
+
+def differing(settings: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
+    """Settings that are not the same in all runs, with the value in each."""
+    names = dict.fromkeys(name for one in settings for name in one)
+    lines = [(name, [one.get(name, "–") for one in settings]) for name in names]
+    return [(name, values) for name, values in lines if len(set(values)) > 1]
+
+
+def _label_score(name: str) -> Any:
+    def value(run: RunView) -> str:
+        written = run.results.get("scores")
+        kept = number(written.get(name)) if isinstance(written, dict) else None
+        if kept is None and run.labels is not None and run.answers is not None and run.measures.has_clusters:
+            kept = clustering_scores(run.labels, run.answers.cluster)[name]
+        return score(kept)
+
+    return value
+
+
+MEASURES = [
+    ("NMI with the labels (not used in training)", _label_score("nmi")),
+    ("accuracy with the labels (not used in training)", _label_score("accuracy")),
+    (
+        "objective (label-free, comparable between runs of the same settings)",
+        lambda r: short(r.results.get("objective")),
+    ),
+    ("mean certainty of a row’s cluster", lambda r: percent(r.measures.confidence)),
+    ("rows between clusters", lambda r: percent(r.measures.unsure)),
+    ("keep their cluster under noise", lambda r: percent(r.measures.keeps_noise)),
+    ("keep their cluster along walks", lambda r: percent(r.measures.keeps_walk)),
+    ("clusters without rows", lambda r: short(r.measures.empty) if r.measures.sizes else "–"),
+    ("entropy of the cluster sizes", lambda r: percent(r.measures.entropy)),
+    ("effective rank of the embedding", lambda r: short(r.measures.effective_rank)),
+    ("log p tells data from noise (AUROC)", lambda r: score(r.measures.noise_auroc)),
+    ("samples told from data (50 % is best)", lambda r: percent(r.measures.sample_test)),
+    ("energy gap late in training", lambda r: short(r.measures.energy_gap)),
+    ("seconds of training", lambda r: short(r.results.get("seconds"))),
+    ("gradient evaluations of the sampler and walks", lambda r: short(r.results.get("gradient_evaluations"))),
+]
+
+
+def shared_clusterings(runs: list[RunView]) -> tuple[RunView, dict[int, np.ndarray]]:
+    """The run whose rows are shared, and by place of the run the clusters it gives those rows.
+
+    The rows are those of the first run that has any; runs of other data, or of another width, are left out.
+    """
+    first = next((run for run in runs if run.answers is not None), runs[0])
+    if first.answers is None or first.sample is None or first.model is None:
+        return first, {}
+    found = {}
+    for i, run in enumerate(runs):
+        if run.model is None or run.sample is None or not run.measures.has_clusters:
+            continue
+        if run.sample.name == first.sample.name and run.model.n_features == first.model.n_features:
+            found[i] = run.model.predict(first.answers.rows)
+    return first, found
+
+
+def agreement(members: dict[int, np.ndarray]) -> list[list[float]]:
+    """NMI between every two clusterings of the same rows."""
+    return [[nmi(a, b) for b in members.values()] for a in members.values()]
+
+
+def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
+    """Clusters renumbered to overlap most with the reference: the same groups get the same colour."""
+    ours = np.unique(cluster)
+    table = contingency_matrix(cluster, reference)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    names = dict(zip(ours[rows].tolist(), np.unique(reference)[columns].tolist(), strict=True))
+    free = (k for k in range(len(ours) + int(reference.max()) + 1) if k not in names.values())
+    for k in ours.tolist():
+        if k not in names:
+            names[k] = next(free)
+    return np.array([names[int(k)] for k in cluster])
+
+
+def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
+    """The same rows in the same places, coloured by each run's clusters."""
+    assert shared.answers is not None
+    is_plane = shared.kind == "plane"
+    points = shared.answers.rows if is_plane else two_directions(shared.answers.embedding)
+    shown = few(len(points), SMALL)
+    reference = next(iter(members.values()))
+    hidden = axis(showticklabels=False, zeroline=False)
+    return {
+        i: chart(
+            clusters_as_traces(points[shown], matched(reference, cluster)[shown], hoverinfo="skip"),
+            height=300,
+            xaxis=hidden,
+            yaxis=hidden,
+            showlegend=False,
+        )
+        for i, cluster in members.items()
+    }
+
+
+def _overlaid(runs: list[RunView], names: list[str], measure: str) -> Chart | None:
+    """One measure of all runs; of several starts, each has its own dashes."""
+    traces: list[dict[str, Any]] = []
+    for i, (run, name) in enumerate(zip(runs, names, strict=True)):
+        history = History(run.history, [])
+        traces += curves(history, [measure], prefix=literal(name), first_colour=i)
+    title = CURVES[measure][1]
+    return chart(traces, height=340, xaxis=axis("iteration"), yaxis=axis(title)) if traces else None

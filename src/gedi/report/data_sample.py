@@ -1,0 +1,112 @@
+"""A bounded sample of a run's data, kept in its folder: the report can be made again when the data has moved.
+
+It holds labels too, where there are any, so that a report can show them beside the clusters. Training never reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save
+
+from gedi.data import Dataset
+from gedi.data.streaming import take
+from gedi.errors import RunError
+from gedi.training.checkpoint import write_whole
+from gedi.training.tensorfile import Spec, check_layout, open_tensors
+from gedi.training.untrusted import finite, parse_json, shown
+
+FILE = "data-sample.safetensors"
+ROWS = 2_000  # more make a page slow to look at, and no clearer
+BYTES = 2**24  # of all rows together
+ROW_TYPES = (torch.uint8, torch.float32, torch.float64)
+NAME_LENGTH = 60  # of a column's name, as shown
+
+
+@dataclass(frozen=True, eq=False)
+class DataSample:
+    """Some of the rows [n, d] that a run was trained on, as they came."""
+
+    name: str
+    rows: np.ndarray
+    total: int  # rows that there are
+    labels: np.ndarray | None = None  # int64 [n]
+    feature_names: list[str] = field(default_factory=list)  # empty, or one a column
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.rows) == self.total
+
+    def feature(self, column: int) -> str:
+        """A column's name, or its number."""
+        return self.feature_names[column] if self.feature_names else f"feature {column}"
+
+
+def sample_of(data: Dataset, *, seed: int = 0) -> DataSample:
+    """At most `ROWS` rows of a data set, drawn with ``seed``, in their order."""
+    total, width = len(data.x), int(np.prod(data.x.shape[1:]))
+    most = max(1, min(ROWS, BYTES // (8 * width)))
+    places = np.arange(total)
+    if total > most:
+        places = np.sort(np.random.default_rng(seed).choice(total, most, replace=False))
+    rows = _narrow(take(data.x, places).reshape(len(places), width))
+    labels = None if data.y is None else np.asarray(data.y)[places].astype(np.int64)
+    names = [shown(str(name), NAME_LENGTH) for name in data.feature_names or []]
+    return DataSample(data.name, rows, total, labels, names if len(names) == width else [])
+
+
+def write_sample(sample: DataSample, folder: Path) -> None:
+    """Put a sample into a RUN folder."""
+    tensors = {"rows": torch.from_numpy(np.ascontiguousarray(sample.rows))}
+    if sample.labels is not None:
+        tensors["labels"] = torch.from_numpy(sample.labels)
+    about = {"name": sample.name, "total": sample.total, "feature_names": sample.feature_names}
+    try:
+        write_whole(folder / FILE, save(tensors, metadata={"about": json.dumps(finite(about))}))
+    except OSError as error:
+        raise RunError(f"The sample of the data could not be written to {folder}: {error.strerror}.") from error
+
+
+def read_sample(folder: Path, n_features: int) -> DataSample | None:
+    """The sample in a RUN folder, None if it has none; a folder may come from anybody."""
+    if not os.path.lexists(folder / FILE):
+        return None
+    with open_tensors(folder / FILE, 2 * BYTES) as file:
+        dtype = file.layout["rows"].dtype if "rows" in file.layout else torch.float32
+        wanted = {"rows": Spec(dtype, (None, n_features))}
+        if dtype not in ROW_TYPES:
+            raise ValueError("its rows are not numbers that are known")
+        if "labels" in file.layout:
+            wanted["labels"] = Spec(torch.int64, (None,))
+        check_layout(file.layout, wanted)
+        about = parse_json(file.metadata["about"])
+        names, total = about["feature_names"], about["total"]
+        tensors = file.read()
+        rows = tensors["rows"].numpy()
+        labels = tensors["labels"].numpy() if "labels" in tensors else None
+        if not len(rows) or (labels is not None and len(labels) != len(rows)):
+            raise ValueError("it has no rows, or not one label a row")
+        if type(total) is not int or total < len(rows):
+            raise ValueError("its number of rows is not one")
+        if not isinstance(names, list) or len(names) not in (0, n_features):
+            raise ValueError("its names of columns are not one a column")
+        names = [shown(str(name), NAME_LENGTH) for name in names]
+        return DataSample(shown(str(about["name"])), rows, total, labels, names)
+
+
+def _narrow(rows: np.ndarray) -> np.ndarray:
+    """The same numbers in the smallest type that holds them exactly."""
+    rows = np.asarray(rows)
+    if rows.dtype == np.uint8:
+        return rows
+    wide = rows.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for dtype in (np.uint8, np.float32):
+            if np.array_equal(wide.astype(dtype).astype(np.float64), wide):
+                return wide.astype(dtype)
+    return wide

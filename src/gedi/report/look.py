@@ -1,0 +1,91 @@
+"""How a report looks: colours that colour-blind readers tell apart, a symbol beside every colour, short numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+# Okabe and Ito's colours, black and yellow made lighter and darker: each is seen on white and on black.
+PALETTE = ("#0A7ABF", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C", "#B5A300")
+# Seven symbols and eight colours have no common factor: 56 clusters look different.
+SYMBOLS = {
+    "circle": "M8 2a6 6 0 1 0 .01 0z",
+    "square": "M3 3h10v10H3z",
+    "diamond": "M8 1l6 7-6 7-6-7z",
+    "triangle-up": "M8 2l6.5 11.5h-13z",
+    "triangle-down": "M8 14L1.5 2.5h13z",
+    "cross": "M6 2h4v4h4v4h-4v4H6v-4H2V6h4z",
+    "x": "M4.5 1.7L8 5.2l3.5-3.5 2.8 2.8L10.8 8l3.5 3.5-2.8 2.8L8 10.8l-3.5 3.5-2.8-2.8L5.2 8 1.7 4.5z",
+}
+
+
+def colour(i: int) -> str:
+    return PALETTE[i % len(PALETTE)]
+
+
+def symbol(i: int) -> str:
+    return list(SYMBOLS)[i % len(SYMBOLS)]
+
+
+def rgb(i: int) -> tuple[int, int, int]:
+    value = colour(i)
+    return int(value[1:3], 16), int(value[3:5], 16), int(value[5:7], 16)
+
+
+def swatch(i: int) -> Markup:
+    """A cluster's symbol in its colour, as an inline picture."""
+    path = SYMBOLS[symbol(i)]
+    return Markup(
+        f'<svg class="swatch" viewBox="0 0 16 16" aria-hidden="true"><path fill="{colour(i)}" d="{path}"/></svg>'
+    )
+
+
+def compact(values: Any, digits: int = 4) -> list[Any]:
+    """Numbers rounded to a ten-thousandth of their range, which no screen shows: a page stays small. NaN is null."""
+    x = np.asarray(values, dtype=np.float64)
+    known = x[np.isfinite(x)]
+    span = float(np.ptp(known)) if known.size else 0.0
+    decimals = digits - math.floor(math.log10(span)) if span > 0 else 6
+    rounded = np.round(x, int(np.clip(decimals, -300, 300)))
+    return np.where(np.isfinite(rounded), rounded, np.array(None, dtype=object)).tolist()
+
+
+def number(value: Any) -> float | None:
+    """A finite number from a file anybody may have written, or None."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known and math.isfinite(value) else None
+
+
+def short(value: Any, digits: int = 3) -> str:
+    """A number as people read it."""
+    value = number(value)
+    if value is None:
+        return "–"
+    if value == int(value) and abs(value) < 1e12:
+        return f"{int(value):,}"
+    return f"{value:.{digits}g}"
+
+
+def score(value: Any) -> str:
+    """A score between 0 and 1, two or three digits."""
+    value = number(value)
+    return "–" if value is None else f"{value:.3f}"
+
+
+def percent(share: Any) -> str:
+    share = number(share)
+    if share is None:
+        return "–"
+    if 0 < share < 0.0005:
+        return "< 0.1\u00a0%"
+    if 0.9995 <= share < 1:
+        return "> 99.9\u00a0%"
+    return f"{100 * share:.1f}\u00a0%" if 0 < share < 0.1 or 0.99 <= share < 1 else f"{100 * share:.0f}\u00a0%"
+
+
+def literal(text: str) -> str:
+    """Text that plotly shows as it is: it reads tags, entities and %{...} in labels."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "% {")

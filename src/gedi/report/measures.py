@@ -1,0 +1,241 @@
+"""What can be measured of a run without labels: the numbers that the verdict, the tables and the comparison share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.neighbors import NearestNeighbors
+
+from gedi.evaluation import auroc
+from gedi.report.look import number
+from gedi.sampling import dam
+from gedi.training.model import TrainedModel
+
+UNSURE = 0.75  # a row whose best cluster has less than this probability is between clusters
+LATE = 0.25  # share of the last lines of history that tell how training ended
+PLANE_SAMPLES, IMAGE_SAMPLES = 500, 96
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a model says about rows."""
+
+    rows: np.ndarray
+    probability: np.ndarray  # [n, clusters]
+    embedding: np.ndarray  # [n, h]
+    log_density: np.ndarray  # [n]
+    gradient_score: np.ndarray  # [n], -||d log p / dx||
+
+    @property
+    def cluster(self) -> np.ndarray:
+        return self.probability.argmax(1)
+
+    @property
+    def confidence(self) -> np.ndarray:
+        return self.probability.max(1)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """None stands for what the run does not have or what could not be measured."""
+
+    n_clusters: int = 1
+    has_clusters: bool = False
+    has_density: bool = False
+    diverged: str | None = None
+    rollbacks: int = 0
+    warnings: list[tuple[str, str]] = field(default_factory=list)  # of the guard: what was seen, and the remedy
+    sizes: list[int] = field(default_factory=list)  # rows a cluster
+    entropy: float | None = None  # of the cluster sizes, 1 is equal sizes
+    confidence: float | None = None  # mean probability of a row's own cluster
+    unsure: float | None = None  # share of rows below `UNSURE`
+    keeps_noise: float | None = None  # share of rows that stay in their cluster under a little noise
+    keeps_walk: float | None = None  # ... at the end of a DAM walk
+    effective_rank: float | None = None  # directions that the embedding uses
+    spread: float | None = None  # 0: all rows are embedded at one point
+    dimensions: int | None = None  # of the embedding
+    noise_auroc: float | None = None  # chance that log p of a row is above that of noise
+    shuffled_auroc: float | None = None  # ... above that of a row of shuffled columns
+    sample_test: float | None = None  # how surely nearest neighbours tell samples from rows, 0.5 is chance
+    energy_gap: float | None = None  # mean |log p of samples - log p of data| late in training
+    energy_spread: float | None = None  # standard deviation of log p over the data
+    starts: list[float] = field(default_factory=list)  # last objective of each start
+
+    @property
+    def empty(self) -> int:
+        return sum(size == 0 for size in self.sizes)
+
+    @property
+    def largest_share(self) -> float | None:
+        return max(self.sizes) / sum(self.sizes) if self.sizes else None
+
+
+def ask(model: TrainedModel, rows: np.ndarray) -> Answers:
+    """Everything the model says about rows."""
+    return Answers(
+        rows, model.predict_proba(rows), model.transform(rows), model.score_samples(rows), model.ood_score(rows)
+    )
+
+
+def has_density(model: TrainedModel) -> bool:
+    """Whether the run trained log p at all."""
+    return getattr(model.config.objective.get("generative"), "weight", 0.0) > 0
+
+
+def draw(model: TrainedModel, *, seed: int = 0) -> np.ndarray | None:
+    """Samples to look at; None if the run has no density to draw from."""
+    if not has_density(model):
+        return None
+    return model.sample(IMAGE_SAMPLES if model.image_shape else PLANE_SAMPLES, seed=seed)
+
+
+def foreign_rows(rows: np.ndarray, *, seed: int = 0) -> dict[str, np.ndarray]:
+    """Rows that are not data: uniform noise in its range, and its own columns, each shuffled by itself."""
+    rng = np.random.default_rng(seed)
+    rows = np.asarray(rows, dtype=np.float64)
+    noise = rng.uniform(rows.min(0), rows.max(0), rows.shape)
+    return {"uniform noise": noise, "shuffled columns": rng.permuted(rows, axis=0)}
+
+
+def measure(
+    model: TrainedModel | None,
+    answers: Answers | None,
+    samples: np.ndarray | None,
+    results: dict[str, Any],
+    history: list[dict[str, Any]],
+) -> Measures:
+    """All measures of a run; those that need rows are None without them."""
+    events = guard_events(results)
+    told = {
+        "rollbacks": sum(str(event.get("action", "")).startswith("rolled back") for event in events),
+        "warnings": [(f"{e.get('seen')}.", str(e.get("remedy"))) for e in events if e.get("action") == "warned"],
+        "diverged": str(results["diverged"]) if "diverged" in results else None,
+        "energy_gap": late_gap(history),
+        "starts": objectives_of_starts(history),
+    }
+    if model is None:
+        return Measures(**told)
+    told |= {
+        "n_clusters": model.n_clusters,
+        "has_clusters": model.has_clusters and model.n_clusters > 1,
+        "has_density": has_density(model),
+    }
+    if answers is None:
+        return Measures(**told)
+    told |= embedding_measures(answers.embedding) if model.has_clusters else {}
+    if told["has_clusters"]:
+        told |= cluster_measures(answers) | stability(model, answers)
+    if told["has_density"]:
+        scores = {name: model.score_samples(rows) for name, rows in foreign_rows(answers.rows).items()}
+        told["energy_spread"] = float(answers.log_density.std())
+        told["noise_auroc"] = auroc(answers.log_density, scores["uniform noise"])
+        if model.n_features > 1:
+            told["shuffled_auroc"] = auroc(answers.log_density, scores["shuffled columns"])
+        if samples is not None:
+            told["sample_test"] = two_sample_test(model.scaler.transform(answers.rows), model.scaler.transform(samples))
+    return Measures(**told)
+
+
+def guard_events(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the guard wrote down, from a file anybody may have written."""
+    events = results.get("guard")
+    return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
+
+
+def cluster_measures(answers: Answers) -> dict[str, Any]:
+    """Sizes and certainty."""
+    sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
+    return {
+        "sizes": sizes.tolist(),
+        "entropy": size_entropy(sizes),
+        "confidence": float(answers.confidence.mean()),
+        "unsure": float((answers.confidence < UNSURE).mean()),
+    }
+
+
+def size_entropy(sizes: np.ndarray) -> float:
+    """Entropy of the cluster sizes over that of equal ones.
+
+    >>> size_entropy(np.array([5, 5]))
+    1.0
+    """
+    share = sizes[sizes > 0] / sizes.sum()
+    return float(-(share * np.log(share)).sum() / math.log(max(2, len(sizes))))
+
+
+def embedding_measures(embedding: np.ndarray) -> dict[str, Any]:
+    """How many directions the embedding uses, and whether it is more than one point."""
+    return {
+        "effective_rank": effective_rank(spectrum(embedding)),
+        "spread": float(1 - (embedding.mean(0) ** 2).sum()),
+        "dimensions": embedding.shape[1],
+    }
+
+
+def spectrum(embedding: np.ndarray) -> np.ndarray:
+    """Singular values of the centred embedding, as shares of their sum, largest first."""
+    values = np.linalg.svd(embedding - embedding.mean(0), compute_uv=False)
+    return values / values.sum() if values.sum() > 0 else values
+
+
+def effective_rank(shares: np.ndarray) -> float:
+    """exp of the entropy of the singular values (Roy and Vetterli 2007): k equal ones give k."""
+    shares = shares[shares > 0]
+    return float(np.exp(-(shares * np.log(shares)).sum()))
+
+
+def stability(model: TrainedModel, answers: Answers, *, seed: int = 0) -> dict[str, Any]:
+    """Share of rows that keep their cluster when moved a little: by noise, and by a walk along the density."""
+    scaled = torch.from_numpy(model.scaler.transform(answers.rows))
+    generator = torch.Generator().manual_seed(seed)
+    noise = model.config.augment.noise or 0.0
+    moved = {"keeps_noise": scaled + noise * torch.randn(scaled.shape, generator=generator)}
+    c = model.config.dam
+    if has_density(model) and c.steps and c.radius:
+        drop = math.inf if c.max_drop is None else c.max_drop
+        log_density = model.net.eval().log_density
+        walked, _ = dam(log_density, scaled, radius=c.radius, steps=c.steps, generator=generator, max_drop=drop)
+        moved["keeps_walk"] = walked.detach()
+    return {
+        name: float((model.predict(model.scaler.inverse(x.numpy(), dtype=np.float64)) == answers.cluster).mean())
+        for name, x in moved.items()
+    }
+
+
+def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
+    """How surely nearest neighbours tell samples from rows: 0.5 is not at all, 1 is always.
+
+    The nearest neighbour of half of the rows, and of half of the samples, should be of the other kind. Blurred samples
+    all lie nearest to a row, and copies all nearest to the row they copy: both are found by looking at either kind
+    by itself.
+    """
+    count = min(len(rows), len(samples))
+    if count < 2:
+        return math.nan
+    every = np.linspace(0, len(rows) - 1, count).astype(int)
+    both = np.concatenate([rows[every], samples[:count]])
+    kind = np.repeat([0, 1], count)
+    nearest = NearestNeighbors(n_neighbors=1).fit(both).kneighbors(return_distance=False)[:, 0]
+    own = kind[nearest] == kind
+    return float(0.5 + np.mean([abs(own[kind == k].mean() - 0.5) for k in (0, 1)]))
+
+
+def late_gap(history: list[dict[str, Any]]) -> float | None:
+    """Mean size of the energy gap in the last lines that have one."""
+    gaps = [abs(value) for line in history if (value := number(line.get("generative"))) is not None]
+    late = gaps[-max(1, math.ceil(LATE * len(gaps))) :] if gaps else []
+    return float(np.mean(late)) if late else None
+
+
+def objectives_of_starts(history: list[dict[str, Any]]) -> list[float]:
+    """The last objective of each start of step 2."""
+    last: dict[int, float] = {}
+    for line in history:
+        value = number(line.get("objective"))
+        if value is not None and type(line.get("attempt")) is int:
+            last[line["attempt"]] = value
+    return [last[attempt] for attempt in sorted(last)]

@@ -1,0 +1,218 @@
+"""The report of one run: which sections it has, and what is in them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from gedi.evaluation import auroc, clustering_scores
+from gedi.report import charts as make
+from gedi.report.charts import Chart
+from gedi.report.curves import EVENT_COLUMNS, History, training_charts
+from gedi.report.look import literal, number, percent, short
+from gedi.report.measures import UNSURE, Answers, foreign_rows, guard_events, has_density
+from gedi.report.page import render
+from gedi.report.pictures import Painter, exemplars, sample_pictures, thumbnails_shown
+from gedi.report.plane import plane_charts
+from gedi.report.profiles import differences, profile_chart, profiles
+from gedi.report.run_view import RunView
+from gedi.report.verdict import headline, overall
+from gedi.training.model import TrainedModel
+from gedi.training.untrusted import shown
+
+LARGEST_TABLE = 30  # clusters or labels of the table that counts one against the other
+COST_PARTS = {
+    "sgld": "sampling (SGLD)",
+    "dam": "walks (DAM)",
+    "loss": "losses and their gradients",
+    "optimiser": "optimiser",
+    "data": "batches and views",
+}
+
+
+def run_page(run: RunView) -> str:
+    """The whole page of a run."""
+    charts: dict[str, Chart] = {}
+    history = History(run.history, guard_events(run.results))
+    context: dict[str, Any] = {
+        "about": about(run),
+        "level": overall(run.judgements),
+        "headline": headline(run.judgements),
+        "judgements": run.judgements,
+        "measures": run.measures,
+        "kind": run.kind,
+        "labelled": None,
+        "clusters": [],
+        "has_density": run.measures.has_density,
+        "events": history.event_rows(),
+        "event_columns": EVENT_COLUMNS,
+        "cost": cost(run.results),
+        "settings": flat(run.settings),
+        "provenance": provenance(run.results),
+        "sample": run.sample,
+        "unsure": UNSURE,
+        "sheet": None,
+    }
+    charts |= {f"training-{name}": made for name, made in training_charts(history).items()}
+    if run.model is not None and run.answers is not None:
+        context |= {"clusters": cluster_table(run.answers, run.labels), "labelled": against_labels(run)}
+        context |= _pictures(run, run.model, run.answers, charts)
+    return render("run.html.j2", title=f"{run.name} · gedi report", charts=charts, **context)
+
+
+def _pictures(run: RunView, model: TrainedModel, answers: Answers, charts: dict[str, Chart]) -> dict[str, Any]:
+    """What is shown of this kind of data; charts are added to ``charts``."""
+    assert run.sample is not None
+    context: dict[str, Any] = {}
+    if run.kind == "plane":
+        names = (literal(run.sample.feature(0)), literal(run.sample.feature(1)))
+        drawn = plane_charts(model, answers, run.samples, run.labels, names)
+        charts |= {f"plane-{name}": made for name, made in drawn.items()}
+    if run.kind == "images":
+        assert model.image_shape is not None
+        painter = Painter(answers.rows, model.image_shape)
+        context["sheet"] = asdict(painter.sheet(answers.rows[thumbnails_shown(len(answers.rows))]))
+        context["exemplars"] = exemplars(painter, answers, by_density=has_density(model))
+        if run.samples is not None:
+            context["drawn"] = sample_pictures(model, painter, answers.rows, run.samples)
+    if run.kind == "rows" and model.has_clusters:
+        found = differences(answers.rows, answers.cluster, model.n_clusters)
+        context["profiles"] = profiles(run.sample, answers.cluster, found)
+        if (heat := profile_chart(run.sample, found)) is not None:
+            charts["profile"] = heat
+    if model.has_clusters:
+        charts["spectrum"] = make.spectrum_chart(answers.embedding)
+        if run.kind != "plane":
+            images = run.kind == "images"
+            shown_rows = thumbnails_shown(len(answers.rows)) if images else make.few(len(answers.rows))
+            charts["map"] = make.embedding_map(answers, run.labels, shown_rows, thumbnails=images)
+    if has_density(model):
+        context["foreign"] = _foreign(run, model, answers, charts)
+    return context
+
+
+def _foreign(run: RunView, model: TrainedModel, answers: Answers, charts: dict[str, Chart]) -> list[list[str]]:
+    """Histograms of data against what is not data, and how well either score tells them apart."""
+    others = foreign_rows(answers.rows)
+    if run.samples is not None:
+        others = {"own samples": run.samples} | others
+    if run.foreign is not None:
+        rows = np.asarray(run.foreign.x, dtype=np.float64).reshape(len(run.foreign.x), -1)
+        others[f"given: {shown(run.foreign.name)}"] = rows[make.few(len(rows))]
+    densities = {"data": answers.log_density} | {name: model.score_samples(rows) for name, rows in others.items()}
+    gradients = {"data": answers.gradient_score} | {name: model.ood_score(rows) for name, rows in others.items()}
+    charts["ood-density"] = make.histograms(densities, "log p")
+    charts["ood-gradient"] = make.histograms(gradients, "−‖∂ log p / ∂x‖")
+    return [
+        [name, short(auroc(densities["data"], densities[name])), short(auroc(gradients["data"], gradients[name]))]
+        for name in others
+    ]
+
+
+def about(run: RunView) -> list[tuple[str, str]]:
+    """The run in a few words."""
+    results, model = run.results, run.model
+    facts = [("data", shown(str(results.get("data") or (run.sample.name if run.sample else "unknown"))))]
+    if run.sample is not None and model is not None:
+        facts.append(("rows", f"{run.sample.total:,} × {model.n_features:,}"))
+    if model is not None:
+        facts += [("clusters", str(model.n_clusters)), ("seed", str(model.seed))]
+    facts.append(("method", shown(str(results.get("method", "gedi")))))
+    if (seconds := number(results.get("seconds"))) is not None:
+        facts.append(("trained in", duration(seconds)))
+    return facts
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them.
+
+    >>> duration(3725)
+    '1 h 2 min'
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def cluster_table(answers: Answers, labels: np.ndarray | None) -> list[dict[str, Any]]:
+    """One line a cluster."""
+    count = answers.probability.shape[1]
+    sizes = np.bincount(answers.cluster, minlength=count)
+    lines = []
+    for k in range(count):
+        mine = answers.cluster == k
+        some = bool(mine.any())
+        line: dict[str, Any] = {
+            "cluster": k,
+            "rows": int(sizes[k]),
+            "share": float(sizes[k] / sizes.sum()),
+            "bar": float(100 * sizes[k] / sizes.max()),
+            "confidence": float(answers.confidence[mine].mean()) if some else None,
+            "unsure": float((answers.confidence[mine] < UNSURE).mean()) if some else None,
+            "label": None,
+        }
+        if labels is not None and some:
+            values, counts = np.unique(labels[mine], return_counts=True)
+            top = counts.argmax()
+            line["label"] = f"{values[top]} ({percent(counts[top] / counts.sum())})"
+        lines.append(line)
+    return lines
+
+
+def against_labels(run: RunView) -> dict[str, Any] | None:
+    """Agreement with labels, where there are any; they were not used in training."""
+    if run.labels is None or run.answers is None or not run.measures.has_clusters:
+        return None
+    written = run.results.get("scores")
+    kept = (
+        {k: number(v) for k, v in written.items() if k in ("nmi", "accuracy", "ari")}
+        if isinstance(written, dict)
+        else {}
+    )
+    scores = kept or {k: v for k, v in clustering_scores(run.labels, run.answers.cluster).items() if k != "nmi_batch64"}
+    names, places = np.unique(run.labels, return_inverse=True)
+    counts = None
+    if len(names) <= LARGEST_TABLE and run.measures.n_clusters <= LARGEST_TABLE:
+        table = np.zeros((run.measures.n_clusters, len(names)), dtype=int)
+        np.add.at(table, (run.answers.cluster, places), 1)
+        counts = {"names": names.tolist(), "rows": table.tolist(), "most": max(1, int(table.max()))}
+    return {"scores": scores, "counts": counts, "whole": bool(kept)}
+
+
+def cost(results: dict[str, Any]) -> list[tuple[str, float, float]]:
+    """Where the time went: part, seconds, share."""
+    parts = results.get("cost")
+    parts = {k: v for k, value in parts.items() if (v := number(value)) is not None} if isinstance(parts, dict) else {}
+    total = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda item: -item[1])[:12]
+    return [(COST_PARTS.get(name, shown(name, 30)), value, value / total if total else 0.0) for name, value in ordered]
+
+
+def flat(settings: Any, prefix: str = "") -> list[tuple[str, str]]:
+    """Settings by dotted path."""
+    if not isinstance(settings, dict):
+        return [(prefix, shown(_plain(settings), 100))]
+    return [pair for key, value in settings.items() for pair in flat(value, f"{prefix}.{key}" if prefix else str(key))]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "unset" if value is None else str(value)
+
+
+def provenance(results: dict[str, Any]) -> list[tuple[str, str]]:
+    """Where a run comes from, as it says itself."""
+    written = results.get("provenance")
+    facts = [(k, shown(v, 300)) for k, v in flat(written)] if isinstance(written, dict) else []
+    hardware = results.get("hardware")
+    facts += [(f"hardware.{k}", v) for k, v in flat(hardware)] if isinstance(hardware, dict) else []
+    for name in ("gradient_evaluations", "walk_crossing", "best_iteration", "objective"):
+        if (value := number(results.get(name))) is not None:
+            facts.append((name.replace("_", " "), short(value, 4)))
+    return facts[:60]

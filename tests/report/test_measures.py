@@ -1,0 +1,103 @@
+"""What is measured without labels."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gedi.data import Scaler
+from gedi.report.measures import (
+    Answers,
+    effective_rank,
+    embedding_measures,
+    foreign_rows,
+    late_gap,
+    measure,
+    objectives_of_starts,
+    size_entropy,
+    spectrum,
+    stability,
+    two_sample_test,
+)
+
+rng = np.random.default_rng(0)
+
+
+def test_effective_rank_counts_equal_directions():
+    for k in (1, 3, 8):
+        assert effective_rank(np.full(k, 1 / k)) == pytest.approx(k)
+    sphere = np.concatenate([np.eye(5), -np.eye(5)])
+    assert effective_rank(spectrum(sphere)) == pytest.approx(5)
+
+
+def test_an_embedding_at_one_point_has_no_spread():
+    point = np.tile([1.0, 0.0], (10, 1))
+    assert embedding_measures(point)["spread"] == pytest.approx(0)
+    poles = np.array([[1.0, 0.0], [-1.0, 0.0]] * 5)
+    found = embedding_measures(poles)
+    assert found["spread"] == pytest.approx(1) and found["effective_rank"] == pytest.approx(1)
+
+
+def test_entropy_is_one_for_equal_sizes_and_zero_for_one_cluster():
+    assert size_entropy(np.array([7, 7, 7])) == pytest.approx(1)
+    assert size_entropy(np.array([7, 0, 0])) == 0
+
+
+def test_samples_of_the_same_kind_cannot_be_told_and_others_can():
+    rows = rng.normal(size=(400, 3))
+    assert two_sample_test(rows, rng.normal(size=(400, 3))) < 0.57
+    assert two_sample_test(rows, rng.normal(size=(400, 3)) + 50) == 1
+    copies = rows + 1e-9
+    assert two_sample_test(rows, copies) == 1
+
+
+def test_blurred_samples_are_told_from_data_in_many_dimensions():
+    rows = 0.1 * rng.normal(size=(300, 60))
+    assert two_sample_test(rows, rng.normal(size=(300, 60))) > 0.9
+
+
+def test_shuffled_columns_hold_the_same_values_and_noise_stays_in_range():
+    rows = np.column_stack([np.arange(50), 100 + np.arange(50)]).astype(float)
+    found = foreign_rows(rows)
+    assert np.array_equal(np.sort(found["shuffled columns"], axis=0), rows)
+    assert not np.array_equal(found["shuffled columns"], rows)
+    noise = found["uniform noise"]
+    assert (noise >= rows.min(0)).all() and (noise <= rows.max(0)).all()
+
+
+def line_model(noise):
+    """Two clusters, left and right of zero; no density."""
+    config = SimpleNamespace(
+        augment=SimpleNamespace(noise=noise), dam=SimpleNamespace(steps=0, radius=None), objective={}
+    )
+    scaler = Scaler().fit(np.zeros((1, 1)), mode="none")
+    return SimpleNamespace(config=config, scaler=scaler, predict=lambda x: (x[:, 0] > 0).astype(int))
+
+
+@pytest.mark.parametrize(("distance", "low", "high"), [(1.0, 1.0, 1.0), (0.001, 0.4, 0.6)])
+def test_rows_far_from_the_border_keep_their_cluster(distance, low, high):
+    x = np.repeat([[-distance], [distance]], 500, axis=0)
+    answers = Answers(x, np.eye(2)[(x[:, 0] > 0).astype(int)], x, x[:, 0], x[:, 0])
+    found = stability(line_model(0.1), answers)
+    assert low <= found["keeps_noise"] <= high and "keeps_walk" not in found
+
+
+def test_the_late_gap_is_the_mean_size_of_the_last_quarter():
+    lines = [{"generative": value} for value in (100.0, 100.0, 100.0, 100.0, 100.0, 100.0, -2.0, 4.0)]
+    assert late_gap(lines) == 3.0
+    assert late_gap([{"generative": "many"}, {"objective": 1.0}]) is None
+
+
+def test_the_last_objective_of_each_start_counts():
+    lines = [{"attempt": a, "objective": v} for a, v in ((0, 3.0), (0, 1.0), (1, 2.0), ("x", 9.0))]
+    assert objectives_of_starts(lines) == [1.0, 2.0]
+
+
+def test_guard_events_are_counted_and_kept():
+    events = [
+        {"action": "rolled back to iteration 0", "seen": "gap"},
+        {"action": "warned", "seen": "empty", "remedy": "fewer"},
+        "not an event",
+    ]
+    found = measure(None, None, None, {"guard": events, "diverged": "it did"}, [])
+    assert (found.rollbacks, found.warnings, found.diverged) == (1, [("empty.", "fewer")], "it did")

@@ -1,0 +1,233 @@
+"""Pages as text: what is in them, what cannot get out of them, and what is refused."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from gedi import GEDI
+from gedi.cli import main
+from gedi.report.data_sample import FILE
+
+LARGEST = 8_000_000
+SECTIONS = ["verdict", "clusters", "stability", "embedding", "training", "cost", "settings", "provenance"]
+
+
+def text_of(path):
+    return path.read_text(encoding="utf-8")
+
+
+def ids(page):
+    return re.findall(r'<section id="([a-z]+)"', page)
+
+
+def own_part(page):
+    """The page without plotly's script, which names many addresses that it never asks."""
+    return re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A function: a copy of a run that a test may spoil."""
+
+    def make(run, name="copy"):
+        return shutil.copytree(run, tmp_path / name)
+
+    return make
+
+
+def report(*words):
+    return main(["report", *(str(word) for word in words)])
+
+
+# ---- what is there ----
+
+
+def test_a_fit_ends_with_a_page_of_its_kind_of_data(moons_run, digits_run, image_run, wide_run):
+    kinds = {
+        moons_run: ["labels", "plane", "ood"],
+        digits_run: ["labels", "exemplars", "map", "samples", "ood"],
+        image_run: ["labels", "exemplars", "map", "samples", "ood"],
+        wide_run: ["profiles", "map", "ood"],
+    }
+    for run, sections in kinds.items():
+        page = text_of(run / "report.html")
+        assert set(ids(page)) == {*SECTIONS, *sections}
+        assert len(page.encode()) < LARGEST
+        assert set(re.findall(r'href="#([a-z]+)"', page)) == {*ids(page), "main"}
+
+
+def test_everything_on_a_page_has_a_name_for_those_who_cannot_see_it(moons_run, image_run, wide_run):
+    for run in (moons_run, image_run, wide_run):
+        page = own_part(text_of(run / "report.html"))
+        assert all(re.search(r'alt="[^"]{10,}', image) for image in re.findall(r"<img[^>]*>", page))
+        assert all(
+            re.search(r'aria-label="[^"]{10,}', chart) for chart in re.findall(r"<div[^>]*data-chart[^>]*>", page)
+        )
+        assert page.count("<table") == page.count("<thead") and page.count("<h1") == 1
+        assert all("scope=" in head for head in re.findall(r"<th\b[^>]*>", page))
+
+
+def test_a_page_names_no_address_and_allows_no_request(moons_run, image_run):
+    for run in (moons_run, image_run):
+        page = text_of(run / "report.html")
+        assert "http://" not in own_part(page) and "https://" not in own_part(page)
+        policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+        assert policy and policy[1].startswith("default-src &#39;none&#39;") and "unsafe-eval" not in policy[1]
+        assert "unsafe-inline" not in policy[1].split("style-src")[0]
+
+
+def test_labels_are_marked_as_not_used_in_training(moons_run, wide_run):
+    assert "not used in training" in text_of(moons_run / "report.html")
+    assert "not used in training" not in own_part(text_of(wide_run / "report.html"))
+
+
+def test_one_start_is_said_and_several_are_listed(moons_run, wide_run):
+    assert "one start only" in text_of(wide_run / "report.html")
+    page = text_of(moons_run / "report.html")
+    assert "one start only" not in page and page.count("✓ kept") == 1
+
+
+def test_the_page_can_be_made_again_when_the_data_is_gone(image_run, copy):
+    run = copy(image_run, "elsewhere-now")
+    before = text_of(run / "report.html")
+    (run / "plan.yaml").unlink()
+    (run / "report.html").unlink()
+    assert report(run) == 0
+    again = text_of(run / "report.html")
+    assert again.replace("elsewhere-now", "image-run") == before
+
+
+def test_data_given_by_hand_stands_in_for_the_sample(moons_run, copy, tmp_path):
+    run = copy(moons_run)
+    (run / FILE).unlink()
+    (run / "plan.yaml").unlink()
+    assert report(run) == 0
+    bare = text_of(run / "report.html")
+    assert "make the report with --data" in bare and "plane" not in ids(bare)
+    np.savetxt(
+        tmp_path / "few.csv", np.random.default_rng(0).normal(size=(30, 2)), delimiter=",", header="a,b", comments=""
+    )
+    assert report(run, "--data", tmp_path / "few.csv", "--ood", "circles") == 0
+    page = text_of(run / "report.html")
+    assert "plane" in ids(page) and "all 30 rows" in page and "given: circles" in page
+
+
+def test_a_run_without_a_plan_or_labels_made_in_python_has_a_page(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    settings = {"step1.iterations": 2, "step2.iterations": 2, "start.nodes": 5}
+    GEDI(2, preset="smoke", random_state=0, training=settings).fit(x).save(tmp_path / "run")
+    assert report(tmp_path / "run") == 0
+    assert set(ids(text_of(tmp_path / "run" / "report.html"))) == {
+        "verdict",
+        "training",
+        "cost",
+        "settings",
+        "provenance",
+    }
+
+
+@pytest.mark.parametrize(("method", "missing"), [("jem", "clusters"), ("swav", "ood")])
+def test_what_a_method_does_not_train_is_not_shown(tmp_path, moons, method, missing):
+    few = ["--preset", "smoke", "--training.step1.iterations", "2" if method == "jem" else "0"]
+    few += ["--training.step2.iterations", "0" if method == "jem" else "2"]
+    assert main(["fit", str(moons), "--n-clusters", "2", "--out", str(tmp_path / "run"), "--method", method, *few]) == 0
+    page = text_of(tmp_path / "run" / "report.html")
+    assert missing not in ids(page) and "plane" in ids(page)
+
+
+def test_a_run_that_diverged_has_a_page_that_says_why(tmp_path, moons, capsys):
+    words = ["--preset", "smoke", "--training.guard.max_gradient", "1e-9", "--training.guard.tries", "1"]
+    assert main(["fit", str(moons), "--n-clusters", "2", "--out", str(tmp_path / "run"), *words]) == 3
+    page = text_of(tmp_path / "run" / "report.html")
+    assert "Training diverged in step1" in page and "✕ poor" in page and "rolled back" in page
+    assert "guard.max_gradient" in page and "look at it" in capsys.readouterr().out
+
+
+# ---- several runs ----
+
+
+def test_runs_are_compared_by_what_differs(moons_run, other_moons_run, tmp_path):
+    path = tmp_path / "both.html"
+    assert report(moons_run, other_moons_run, "--out", path) == 0
+    page = own_part(text_of(path))
+    assert ids(page) == ["verdict", "measures", "agreement", "settings", "training"]
+    settings = page[page.index('id="settings"') : page.index('id="training"')]
+    assert "dam.steps" in settings and "step1.batch_size" not in settings
+    assert "clusters-0" in page and "clusters-1" in page
+    shown = re.findall(r">(\d\.\d{3})</td>", page[page.index('id="agreement"') : page.index('id="settings"')])
+    assert len(shown) == 4 and shown[0] == shown[3] == "1.000" and shown[1] == shown[2]
+
+
+def test_runs_of_different_data_are_compared_without_agreement(moons_run, wide_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert report(moons_run, wide_run) == 0
+    assert "Nothing to compare" in text_of(tmp_path / "gedi-comparison.html")
+
+
+# ---- strangers' folders ----
+
+
+def test_nothing_in_a_run_can_become_markup(wide_run, copy, hostile):
+    run = copy(wide_run, "run<script>alert(1)<&script>")
+    results = json.loads(text_of(run / "results.json"))
+    event = {"stage": "step1", "iteration": 1, "attempt": 0} | dict.fromkeys(("seen", "action", "remedy"), hostile)
+    results |= {
+        "data": hostile,
+        "method": hostile,
+        "guard": [event],
+        "cost": {hostile: 1.0},
+        "hardware": {hostile: hostile},
+    }
+    results["provenance"] |= {hostile: hostile, "command": "</script><script>alert(2)</script>"}
+    results["scores"] = {"nmi": hostile}
+    (run / "results.json").write_text(json.dumps(results))
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"stage": "step1", "attempt": 0, "iteration": 2, "</script>" + hostile: 1.0}) + "\n")
+    assert report(run) == 0
+    page = own_part(text_of(run / "report.html"))
+    assert "<img" not in page.replace('<img class="pixels', "") and "<script>" not in page
+    assert page.count("<script") == page.count("</script>") == 1
+    assert "&lt;img src=x" in page
+
+
+def test_results_of_another_shape_do_not_stop_a_report(moons_run, copy):
+    run = copy(moons_run)
+    results = json.loads(text_of(run / "results.json"))
+    results |= {"cost": [1], "provenance": "none", "scores": [0.5], "seconds": "long", "data": {"a": 1}, "method": None}
+    for guard in (7, [{"stage": "step9"}, 3]):
+        (run / "results.json").write_text(json.dumps(results | {"guard": guard}))
+        assert report(run) == 0
+
+
+def test_a_file_that_is_no_report_is_not_written_over(moons_run, tmp_path, capsys):
+    path = tmp_path / "thesis.html"
+    path.write_text("years of work")
+    assert report(moons_run, "--out", path) == 2
+    assert "is not a report" in capsys.readouterr().err and path.read_text() == "years of work"
+
+
+def test_a_link_in_the_folder_is_not_written_through(moons_run, copy, tmp_path, capsys):
+    run = copy(moons_run)
+    (tmp_path / "mine").write_text("mine")
+    (run / "report.html").unlink()
+    (run / "report.html").symlink_to(tmp_path / "mine")
+    assert report(run) == 2
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["nowhere"], "nowhere has nothing to report"),
+        (["RUN", "--data", "digits"], "digits has 64 features, but the run was trained on 2"),
+        (["RUN", "RUN", "--ood", "circles"], "--ood is shown in the report of one run"),
+        (["RUN"] * 13, "At most 12 runs fit on one page"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused_in_one_sentence(moons_run, capsys, words, sentence):
+    assert report(*[moons_run if word == "RUN" else word for word in words]) == 2
+    err = capsys.readouterr().err
+    assert sentence in err and err.count("\n") == 1
