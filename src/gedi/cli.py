@@ -19,6 +19,7 @@ from gedi import __version__
 from gedi.errors import ConfigError, DataError, GediError
 from gedi.experiments import EXPERIMENTS, find
 from gedi.fitting import label_scores, run_fit, run_resume
+from gedi.predicting import run_predict, run_sample
 from gedi.report.terminal import err, out, say, show_outcome
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def build_parser() -> Parser:
     sample = command("sample", run_sample, "draw new rows from the model", "gedi sample run -n 64 --out samples.npz")
     sample.add_argument("model", metavar="RUN")
     sample.add_argument("-n", type=int, default=64)
-    sample.add_argument("--out", required=True, metavar="FILE", help=".npz or .png")
+    sample.add_argument("--out", required=True, metavar="FILE", help=".npz, .csv, .parquet or .png")
     sample.add_argument("--seed", type=seed, default=0)
 
     evaluate = command("eval", run_eval, "metrics as JSON", "gedi eval run moons --ood circles")
@@ -198,24 +199,6 @@ def seed(text: str) -> int:
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------
-
-
-def run_predict(args: argparse.Namespace) -> None:
-    from gedi.report.tables import prediction_columns, write_table
-
-    model = _model(args.model)
-    data = _load(args.data, label_column=args.label_column)
-    columns = prediction_columns(model, _rows(model, data, args.data), embed=args.embed)
-    write_table(columns, Path(args.out))
-    say(out, f"{len(data.x)} rows -> {args.out}")
-
-
-def run_sample(args: argparse.Namespace) -> None:
-    from gedi.report.tables import write_samples
-
-    model = _model(args.model)
-    write_samples(model, model.sample(args.n, seed=args.seed), Path(args.out))
-    say(out, f"{args.n} samples -> {args.out}")
 
 
 def run_eval(args: argparse.Namespace) -> None:

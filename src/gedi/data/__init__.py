@@ -4,7 +4,7 @@ from gedi.data import toys
 from gedi.data.checks import check_rows
 from gedi.data.downloads import fetch
 from gedi.data.scaling import Scaler
-from gedi.data.sources import NAMES, Dataset, DatasetInfo, known_datasets, load
+from gedi.data.sources import NAMES, Dataset, DatasetInfo, Stream, known_datasets, load, stream
 from gedi.data.streaming import batches
 
 __all__ = [
@@ -12,10 +12,12 @@ __all__ = [
     "Dataset",
     "DatasetInfo",
     "Scaler",
+    "Stream",
     "batches",
     "check_rows",
     "fetch",
     "known_datasets",
     "load",
+    "stream",
     "toys",
 ]

@@ -17,12 +17,13 @@ LARGEST = 1e150  # whose square is still a double
 
 
 def check_rows(
-    x: Any, *, n_clusters: int | None, allow_single_row: bool = False, fewest_clusters: int = 2
+    x: Any, *, n_clusters: int | None, allow_single_row: bool = False, fewest_clusters: int = 2, first_row: int = 0
 ) -> np.ndarray:
     """Return rows as a finite float64 array [n, d], or raise a DataError that names the problem and the fix.
 
     float64 is kept until the rows are scaled, where the offset is subtracted. n_clusters=None (prediction)
-    skips what concerns clusters. The wording agrees with what scikit-learn's estimator checks look for.
+    skips what concerns clusters; ``first_row`` is the place of a block's first row. The wording agrees with what
+    scikit-learn's estimator checks look for.
     """
     rows = _as_float64(x)
     if rows.ndim != 2:
@@ -35,8 +36,8 @@ def check_rows(
         raise DataError("The data is empty: found 0 sample(s) while a minimum of 2 is required.")
     if d == 0:
         raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
-    _check_finite(rows)
-    _check_size(rows)
+    _check_finite(rows, first_row)
+    _check_size(rows, first_row)
     if n == 1 and not allow_single_row:
         raise DataError("The data has one row (n_samples=1); clusters need at least two: give more rows.")
     if n_clusters is not None:
@@ -88,7 +89,7 @@ def _place(i: int, rows: np.ndarray) -> str:
     return ", ".join(f"{name} {k}" for name, k in zip(("row", "column"), index, strict=False))
 
 
-def _check_finite(rows: np.ndarray) -> None:
+def _check_finite(rows: np.ndarray, first_row: int) -> None:
     bad = ~np.isfinite(rows)
     if bad.any():
         nan, inf = int(np.isnan(rows).sum()), int(np.isinf(rows).sum())
@@ -96,16 +97,16 @@ def _check_finite(rows: np.ndarray) -> None:
         row, column = np.argwhere(bad)[0]
         raise DataError(
             f"The data holds {nan} NaN and {inf} inf values in {rows_hit} of {len(rows)} rows "
-            f"(first at row {row}, column {column}): drop those rows or fill the values in."
+            f"(first at row {first_row + row}, column {column}): drop those rows or fill the values in."
         )
 
 
-def _check_size(rows: np.ndarray) -> None:
+def _check_size(rows: np.ndarray, first_row: int) -> None:
     row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
     if abs(rows[row, column]) > LARGEST:
         raise DataError(
-            f"The data holds {rows[row, column]:.3g} (row {row}, column {column}); beyond {LARGEST:g} squares are no "
-            "longer numbers: divide that column by a power of ten."
+            f"The data holds {rows[row, column]:.3g} (row {first_row + row}, column {column}); "
+            f"beyond {LARGEST:g} squares are no longer numbers: divide that column by a power of ten."
         )
 
 
