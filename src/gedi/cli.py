@@ -18,6 +18,7 @@ from rich.table import Table
 from gedi import __version__
 from gedi.errors import ConfigError, DataError, GediError
 from gedi.experiments import EXPERIMENTS, find
+from gedi.exploring import run_explore
 from gedi.fitting import label_scores, run_fit, run_resume
 from gedi.predicting import run_predict, run_sample
 from gedi.report.terminal import err, out, say, show_outcome
@@ -119,6 +120,14 @@ def build_parser() -> Parser:
     sample.add_argument("--out", required=True, metavar="FILE", help=".npz, .csv, .parquet or .png")
     sample.add_argument("--seed", type=seed, default=0)
 
+    explore = command(
+        "explore", run_explore, "the report, and a place to drop new data on", "gedi explore run --data rows.csv"
+    )
+    explore.add_argument("model", metavar="RUN")
+    explore.add_argument("--data", metavar="DATA", help="where the nearest examples come from (default: the run)")
+    explore.add_argument("--port", type=port, default=0, help="default: a free one")
+    explore.add_argument("--no-browser", dest="browser", action="store_false", help="only print the address")
+
     evaluate = command("eval", run_eval, "metrics as JSON", "gedi eval run moons --ood circles")
     evaluate.add_argument("model", metavar="RUN")
     evaluate.add_argument("data", metavar="DATA")
@@ -189,6 +198,13 @@ def seconds(text: str) -> float:
     if not 0 <= value < 1e7:
         raise argparse.ArgumentTypeError(f"a number of seconds from 0 to 10,000,000 is needed, got {text!r}")
     return value
+
+
+def port(text: str) -> int:
+    """A port that needs no privileges; 0 takes a free one."""
+    if not text.isdecimal() or not (int(text) == 0 or 1024 <= int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"a port is 0 (any that is free) or from 1024 to 65535, got {text!r}")
+    return int(text)
 
 
 def seed(text: str) -> int:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gedi.errors import DataError
 from gedi.report.terminal import out, say
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from gedi.data import Stream
-    from gedi.training.model import TrainedModel
 
 MOST_VALUES = 2**28  # of one draw of samples: 1 GiB in float32
 
 
 def run_predict(args: argparse.Namespace) -> None:
-    from gedi.data import stream
+    from gedi.data import checked_blocks, stream
     from gedi.data.output import TABLES, check_new, new_table
     from gedi.report.tables import prediction_columns
     from gedi.training import runs
@@ -28,26 +20,13 @@ def run_predict(args: argparse.Namespace) -> None:
     path = Path(args.out)
     check_new(path, TABLES)
     model = runs.load(args.model)
+    data = stream(args.data, label_column=args.label_column)
     rows = 0
     with new_table(path) as write:
-        for block in checked_blocks(model, stream(args.data, label_column=args.label_column), args.data):
+        for block in checked_blocks(data.blocks, n_features=model.n_features, name=args.data):
             write(prediction_columns(model, block, embed=args.embed))
             rows += len(block)
     say(out, f"{rows} rows -> {args.out}")
-
-
-def checked_blocks(model: TrainedModel, data: Stream, name: str) -> Iterator[np.ndarray]:
-    """Blocks of finite rows [n, d] with the features the run was trained on."""
-    from gedi.data import check_rows
-
-    first = 0
-    for block in data.blocks:
-        flat = block.reshape(len(block), -1) if len(block) else block.reshape(0, 1)
-        rows = check_rows(flat, n_clusters=None, allow_single_row=True, first_row=first)
-        if rows.shape[1] != model.n_features:
-            raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {model.n_features}.")
-        yield rows
-        first += len(rows)
 
 
 def run_sample(args: argparse.Namespace) -> None:

@@ -12,7 +12,8 @@ from gedi.data import files
 from gedi.training import runs
 from gedi.training.presets import METHODS, PRESETS
 
-COMMANDS = ("demo", "fit", "resume", "predict", "sample", "eval", "methods", "datasets", "fetch", "reproduce")
+COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval")
+COMMANDS += ("methods", "datasets", "fetch", "reproduce")
 
 
 # ---- help ----

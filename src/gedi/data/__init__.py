@@ -1,7 +1,7 @@
 """Arrays come in here: named data sets, files, folders of images, checks and scaling."""
 
 from gedi.data import toys
-from gedi.data.checks import check_rows
+from gedi.data.checks import check_rows, checked_blocks
 from gedi.data.downloads import fetch
 from gedi.data.scaling import Scaler
 from gedi.data.sources import NAMES, Dataset, DatasetInfo, Stream, known_datasets, load, stream
@@ -15,6 +15,7 @@ __all__ = [
     "Stream",
     "batches",
     "check_rows",
+    "checked_blocks",
     "fetch",
     "known_datasets",
     "load",

@@ -1,6 +1,7 @@
 """Says in one sentence what is wrong with the rows given, before any time is spent on them."""
 
 import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,18 @@ def check_rows(
         _check_clusters(n_clusters, n, fewest_clusters)
         _warn_constant(rows)
     return rows
+
+
+def checked_blocks(blocks: Iterable[np.ndarray], *, n_features: int, name: str) -> Iterator[np.ndarray]:
+    """Blocks of rows or images to predict on, each as finite float64 rows [n, d] of the features trained on."""
+    first = 0
+    for block in blocks:
+        flat = block.reshape(len(block), -1) if len(block) else block.reshape(0, 1)
+        rows = check_rows(flat, n_clusters=None, allow_single_row=True, first_row=first)
+        if rows.shape[1] != n_features:
+            raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {n_features}.")
+        yield rows
+        first += len(rows)
 
 
 def _as_float64(x: Any) -> np.ndarray:

@@ -99,14 +99,17 @@ def npz_blocks(path: Path, key: str, block_rows: Callable[[int], int]) -> Iterat
     try:
         with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
             shape, by_columns, dtype = _npy_header(member)
-            width = int(np.prod(shape[1:], dtype=np.int64))
-            if not by_columns or not width or shape[0] == 0:
-                yield from _member_blocks(member, shape, dtype, block_rows(width))
+            rows = block_rows(int(np.prod(shape[1:], dtype=np.int64)))
+            if not by_columns:
+                yield from _member_blocks(member, shape, dtype, rows)
                 return
+            # Stored column by column: its rows cannot be had in order without having all of it.
+            whole = None
+            if archive.getinfo(f"{key}.npy").file_size <= MAP_ABOVE:
+                whole = np.frombuffer(member.read(), dtype).reshape(shape, order="F")
     except DAMAGE as error:
         raise _damaged(path, key) from error
-    mapped = map_npz(path, key)  # stored column by column: its rows cannot be had in order from the archive itself
-    for _, values in batches(mapped, block_rows(width)):
+    for _, values in batches(map_npz(path, key) if whole is None else whole, rows):
         yield values
 
 
