@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gedi import hub
 from gedi.data import check_rows
 from gedi.training import runs
 from gedi.training.config import TrainingConfig
@@ -130,10 +131,38 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a RUN folder made by ``save`` or by ``gedi fit``."""
-        model = runs.load(folder)
+        return cls._around(runs.load(folder))
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool = False,
+        token: str | None = None,
+        commit_message: str | None = None,
+    ) -> str:
+        """Upload the model and a card made from its results to the Hugging Face hub; returns the commit's address.
+
+        Needs ``pip install 'gedi[hub]'``. ``repo_id`` is "user/model" and is made if it is not there; without
+        ``token`` the one of ``hf auth login`` is used.
+        """
+        return hub.push(self._model(), repo_id, private=private, token=token, message=commit_message)
+
+    @classmethod
+    def from_pretrained(
+        cls, repo_id_or_folder: str | Path, *, revision: str | None = None, token: str | None = None
+    ) -> Self:
+        """Read a model from a RUN folder, or from a repository of the Hugging Face hub (``pip install 'gedi[hub]'``).
+
+        Neither is trusted: only safetensors, JSON and YAML are read, as plain data of the expected shapes.
+        """
+        return cls._around(hub.pull(repo_id_or_folder, revision=revision, token=token))
+
+    @classmethod
+    def _around(cls, model: TrainedModel) -> Self:
         estimator = cls(n_clusters=model.n_clusters, random_state=model.seed)
         estimator.model_ = model
-        estimator.n_features_in_ = model.n_features  # type: ignore[attr-defined]
+        estimator.n_features_in_ = model.n_features
         estimator._set_learned(None)
         return estimator
 

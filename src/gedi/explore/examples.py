@@ -59,9 +59,10 @@ def find_examples(model: TrainedModel, data: str | None = None) -> Examples:
     if data is None:
         chains = model.chains[:ROWS].numpy()
         return Examples(model, model.scaler.inverse(chains, dtype=np.float64), "samples of the model")
-    x = load(data).x
+    loaded = load(data)
+    x = loaded.x
     if not len(x):
         raise DataError(f"{data} is empty: there is nothing to compare with.")
     keep = np.unique(np.linspace(0, len(x) - 1, min(ROWS, len(x))).round().astype(np.int64))
     (rows,) = checked_blocks([take(x, keep)], n_features=model.n_features, name=data)
-    return Examples(model, rows, f"rows of {data}")
+    return Examples(model, rows, f"rows of {loaded.name}")

@@ -60,7 +60,7 @@ function neighbour(example) {
   const made = element("div", "neighbour");
   made.title = values(example);
   if (about.image) made.append(picture(`example/${example.place}.png`, `example ${example.place}`));
-  made.append(chip(example.cluster), "at " + short(example.distance));
+  made.append(chip(example.cluster), "at " + Number(example.distance.toPrecision(2)));
   return made;
 }
 
