@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state  # pyright: ignore[reportUnknownVariableType]
+from sklearn.utils.validation import (
+    check_is_fitted,  # pyright: ignore[reportUnknownVariableType]
+    validate_data,  # pyright: ignore[reportUnknownVariableType]
+)
 
 from gedi import hub
 from gedi.data import check_rows
@@ -58,6 +62,9 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     (2,)
     """
 
+    n_features_in_: int
+    model_: TrainedModel
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -80,10 +87,10 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Train on rows [n, d]; ``y`` is ignored."""
         image_shape = _image_shape(X)
-        X = _flat(X) if image_shape else X
-        validate_data(self, X, skip_check_array=True)
+        given = _flat(X) if image_shape else X
+        validate_data(self, given, skip_check_array=True)
         # One cluster is a density without clusters; scikit-learn's conventions ask that it works.
-        rows = check_rows(X, n_clusters=self.n_clusters, fewest_clusters=1)
+        rows = check_rows(given, n_clusters=self.n_clusters, fewest_clusters=1)
         config = self.settings(rows.shape[1], image_shape)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         report = _report_to_stderr if self.verbose else None
@@ -180,23 +187,22 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> np.ndarray:
         self._model()
-        if _image_shape(X):
-            X = _flat(X)
-        rows = check_rows(X, n_clusters=None, allow_single_row=True)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        given = _flat(X) if _image_shape(X) else X
+        rows = check_rows(given, n_clusters=None, allow_single_row=True)
+        validate_data(self, given, reset=False, skip_check_array=True)
         return rows
 
 
 def _image_shape(x: Any) -> tuple[int, int, int] | None:
     """(H, W, C) of an array of images [n, H, W] or [n, H, W, C]; None for anything else."""
-    shape = getattr(x, "shape", ())
+    shape: tuple[int, ...] = getattr(x, "shape", ())
     if len(shape) == 3:
         return int(shape[1]), int(shape[2]), 1
     return (int(shape[1]), int(shape[2]), int(shape[3])) if len(shape) == 4 else None
 
 
 def _flat(x: Any) -> np.ndarray:
-    return np.asarray(x).reshape(len(x), int(np.prod(x.shape[1:])))
+    return np.asarray(x).reshape(len(x), math.prod(x.shape[1:]))
 
 
 def _report_to_stderr(progress: Progress) -> None:

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -82,10 +82,10 @@ def _copy(snapshot: Path, folder: Path, repo_id: str) -> None:
 def model_card(model: TrainedModel, repo_id: str) -> str:
     """What the hub shows beside the files: what the model is, how it was made, how to load it."""
     results = model.results
-    made = results.get("provenance") if isinstance(results.get("provenance"), dict) else {}
-    versions = made.get("versions") if isinstance(made.get("versions"), dict) else {}
+    made = _mapping(results, "provenance")
+    versions = _mapping(made, "versions")
     shape = " x ".join(map(str, model.image_shape)) + " images" if model.image_shape else f"{model.n_features} features"
-    facts = {
+    facts: dict[str, Any] = {
         "clusters": model.n_clusters,
         "input": shape,
         "method": results.get("method", "gedi"),
@@ -96,7 +96,7 @@ def model_card(model: TrainedModel, repo_id: str) -> str:
         "made with": ", ".join(f"{name} {number}" for name, number in versions.items()),
         "date": made.get("date"),
     }
-    scores = results.get("scores") if isinstance(results.get("scores"), dict) else {}
+    scores = _mapping(results, "scores")
     about = {"library_name": "gedi", "tags": ["gedi", "clustering", "self-supervised-learning", "energy-based-model"]}
     parts = [
         f"---\n{yaml.safe_dump(about, sort_keys=False)}---",
@@ -110,6 +110,12 @@ def model_card(model: TrainedModel, repo_id: str) -> str:
         parts += ["Agreement with labels that training never saw, on the data trained on:", _table("score", scores)]
     parts.append("The files are safetensors, JSON and YAML; loading them runs nothing.")
     return "\n\n".join(parts) + "\n"
+
+
+def _mapping(results: dict[str, Any], name: str) -> dict[str, Any]:
+    """A part of a results file, which may be anybody's."""
+    value = results.get(name)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _table(head: str, rows: dict[str, Any]) -> str:
