@@ -8,7 +8,7 @@ import pytest
 import gedi
 
 ROOMS = ["errors", "data", "nets", "sampling", "objectives", "logic", "training", "evaluation", "experiments", "report"]
-ROOMS += ["estimator", "reporting", "fitting", "cli"]
+ROOMS += ["explore", "hub", "estimator", "reporting", "fitting", "predicting", "exploring", "cli"]
 SOURCE = Path(gedi.__file__).parent
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 

@@ -16,9 +16,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from gedi import __version__
-from gedi.errors import ConfigError, DataError, GediError
+from gedi.errors import ConfigError, GediError
 from gedi.experiments import EXPERIMENTS, find
+from gedi.exploring import run_explore
 from gedi.fitting import label_scores, run_fit, run_resume
+from gedi.predicting import as_trained, run_predict, run_sample
 from gedi.report.terminal import err, out, say, show_outcome
 from gedi.reporting import run_report, write_demo_report
 
@@ -120,8 +122,16 @@ def build_parser() -> Parser:
     sample = command("sample", run_sample, "draw new rows from the model", "gedi sample run -n 64 --out samples.npz")
     sample.add_argument("model", metavar="RUN")
     sample.add_argument("-n", type=int, default=64)
-    sample.add_argument("--out", required=True, metavar="FILE", help=".npz or .png")
+    sample.add_argument("--out", required=True, metavar="FILE", help=".npz, .csv, .parquet or .png")
     sample.add_argument("--seed", type=seed, default=0)
+
+    explore = command(
+        "explore", run_explore, "the report, and a place to drop new data on", "gedi explore run --data rows.csv"
+    )
+    explore.add_argument("model", metavar="RUN")
+    explore.add_argument("--data", metavar="DATA", help="where the nearest examples come from (default: the run)")
+    explore.add_argument("--port", type=port, default=0, help="default: a free one")
+    explore.add_argument("--no-browser", dest="browser", action="store_false", help="only print the address")
 
     evaluate = command("eval", run_eval, "metrics as JSON", "gedi eval run moons --ood circles")
     evaluate.add_argument("model", metavar="RUN")
@@ -204,6 +214,13 @@ def seconds(text: str) -> float:
     return value
 
 
+def port(text: str) -> int:
+    """A port that needs no privileges; 0 takes a free one."""
+    if not text.isdecimal() or not (int(text) == 0 or 1024 <= int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"a port is 0 (any that is free) or from 1024 to 65535, got {text!r}")
+    return int(text)
+
+
 def seed(text: str) -> int:
     """A seed that every library underneath accepts."""
     if not text.isdecimal() or int(text) > 2**31:
@@ -214,34 +231,17 @@ def seed(text: str) -> int:
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def run_predict(args: argparse.Namespace) -> None:
-    from gedi.report.tables import image_names, prediction_columns, write_table
-
-    model = _model(args.model)
-    data = _load(args.data, model, label_column=args.label_column)
-    columns = prediction_columns(model, _rows(model, data, args.data), embed=args.embed)
-    write_table(image_names(data.files) | columns, Path(args.out))
-    say(out, f"{len(data.x)} rows -> {args.out}")
-
-
-def run_sample(args: argparse.Namespace) -> None:
-    from gedi.report.tables import write_samples
-
-    model = _model(args.model)
-    write_samples(model, model.sample(args.n, seed=args.seed), Path(args.out))
-    say(out, f"{args.n} samples -> {args.out}")
-
-
 def run_eval(args: argparse.Namespace) -> None:
+    from gedi.data import load
     from gedi.evaluation import ood_scores
 
     model = _model(args.model)
-    data = _load(args.data, model, split="test", seed=args.seed, label_column=args.labels)
+    data = load(args.data, split="test", seed=args.seed, label_column=args.labels, **as_trained(model))
     rows = _rows(model, data, args.data)
     scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data)
     scores["mean_log_density"] = float(model.score_samples(rows).mean())
     if args.ood:
-        foreign = _rows(model, _load(args.ood, model, split="test", seed=args.seed), args.ood)
+        foreign = _rows(model, load(args.ood, split="test", seed=args.seed, **as_trained(model)), args.ood)
         scores["ood"] = {"data": args.ood} | ood_scores(model, rows, foreign)
     sys.stdout.write(json.dumps(scores, indent=2) + "\n")
 
@@ -306,15 +306,6 @@ def run_demo(args: argparse.Namespace) -> None:
 # -- shared -----------------------------------------------------------------------------------------------------------
 
 
-def _load(name: str, model: Any, **options: Any) -> Dataset:
-    """Data for a model; a folder's images are given the size and channels that the model knows."""
-    from gedi.data import load
-
-    if model.image_shape is not None and model.image_shape[2] in (1, 3):
-        options |= {"size": model.image_shape[:2], "channels": model.image_shape[2]}
-    return load(name, **options)
-
-
 def _model(folder: str) -> Any:
     from gedi.training import runs
 
@@ -322,15 +313,9 @@ def _model(folder: str) -> Any:
 
 
 def _rows(model: Any, data: Dataset, name: str) -> Any:
-    from gedi.data import check_rows
+    from gedi.data import checked_blocks
 
-    shape, known_shape = data.image_shape, model.image_shape
-    if shape is not None and known_shape is not None and tuple(shape) != tuple(known_shape):
-        found, known = "x".join(map(str, shape)), "x".join(map(str, known_shape))
-        raise DataError(f"{name} holds images of {found}, but the run was trained on images of {known}.")
-    rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=None, allow_single_row=True, images=shape is not None)
-    if rows.shape[1] != model.n_features:
-        raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {model.n_features}.")
+    (rows,) = checked_blocks([data.x], n_features=model.n_features, name=name, image_shape=model.image_shape)
     return rows
 
 

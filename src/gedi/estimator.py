@@ -1,7 +1,9 @@
 """GEDI, the scikit-learn face."""
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,9 +11,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state  # pyright: ignore[reportUnknownVariableType]
+from sklearn.utils.validation import (
+    check_is_fitted,  # pyright: ignore[reportUnknownVariableType]
+    validate_data,  # pyright: ignore[reportUnknownVariableType]
+)
 
+from gedi import hub
 from gedi.data import check_rows
 from gedi.errors import DataError
 from gedi.logic import Constraint
@@ -64,6 +70,9 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     (2,)
     """
 
+    n_features_in_: int
+    model_: TrainedModel
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -91,10 +100,10 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         ``groups`` [g, k] are the places of the rows that the constraint's k variables stand for.
         """
         image_shape = _image_shape(X)
-        X = _flat(X) if image_shape else X
-        validate_data(self, X, skip_check_array=True)
+        given: Any = _flat(X) if image_shape else X
+        validate_data(self, given, skip_check_array=True)
         # One cluster is a density without clusters; scikit-learn's conventions ask that it works.
-        rows = check_rows(X, n_clusters=self.n_clusters, fewest_clusters=1, images=image_shape is not None)
+        rows = check_rows(given, n_clusters=self.n_clusters, fewest_clusters=1, images=image_shape is not None)
         config = self.settings(rows.shape[1], image_shape)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         report = _report_to_stderr if self.verbose else None
@@ -149,10 +158,38 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a RUN folder made by ``save`` or by ``gedi fit``."""
-        model = runs.load(folder)
+        return cls._around(runs.load(folder))
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool = False,
+        token: str | None = None,
+        commit_message: str | None = None,
+    ) -> str:
+        """Upload the model and a card made from its results to the Hugging Face hub; returns the commit's address.
+
+        Needs ``pip install 'gedi[hub]'``. ``repo_id`` is "user/model" and is made if it is not there; without
+        ``token`` the one of ``hf auth login`` is used.
+        """
+        return hub.push(self._model(), repo_id, private=private, token=token, message=commit_message)
+
+    @classmethod
+    def from_pretrained(
+        cls, repo_id_or_folder: str | Path, *, revision: str | None = None, token: str | None = None
+    ) -> Self:
+        """Read a model from a RUN folder, or from a repository of the Hugging Face hub (``pip install 'gedi[hub]'``).
+
+        Neither is trusted: only safetensors, JSON and YAML are read, as plain data of the expected shapes.
+        """
+        return cls._around(hub.pull(repo_id_or_folder, revision=revision, token=token))
+
+    @classmethod
+    def _around(cls, model: TrainedModel) -> Self:
         estimator = cls(n_clusters=model.n_clusters, random_state=model.seed)
         estimator.model_ = model
-        estimator.n_features_in_ = model.n_features  # type: ignore[attr-defined]
+        estimator.n_features_in_ = model.n_features
         estimator._set_learned(None)
         return estimator
 
@@ -173,15 +210,15 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         shape, known = _image_shape(X), self.model_.image_shape
         if shape and known and shape != tuple(known):
             raise DataError(f"Expected images of shape {tuple(known)}, as in training, got {shape}.")
-        X = _flat(X) if shape else X
-        rows = check_rows(X, n_clusters=None, allow_single_row=True, images=shape is not None)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        given: Any = _flat(X) if shape else X
+        rows = check_rows(given, n_clusters=None, allow_single_row=True, images=shape is not None)
+        validate_data(self, given, reset=False, skip_check_array=True)
         return rows
 
 
 def _image_shape(x: Any) -> tuple[int, int, int] | None:
     """(H, W, C) of an array of images [n, H, W] or [n, H, W, C]; None for anything else."""
-    shape = getattr(x, "shape", ())
+    shape: tuple[int, ...] = getattr(x, "shape", ())
     if len(shape) == 3:
         return int(shape[1]), int(shape[2]), 1
     if len(shape) != 4:
@@ -196,7 +233,7 @@ def _image_shape(x: Any) -> tuple[int, int, int] | None:
 
 
 def _flat(x: Any) -> np.ndarray:
-    return np.asarray(x).reshape(len(x), int(np.prod(x.shape[1:])))
+    return np.asarray(x).reshape(len(x), math.prod(x.shape[1:]))
 
 
 def _report_to_stderr(progress: Progress) -> None:

@@ -8,10 +8,12 @@ import pytest
 import yaml
 
 from gedi import cli
+from gedi.data import files
 from gedi.training import runs
 from gedi.training.presets import METHODS, PRESETS
 
-COMMANDS = ("demo", "fit", "resume", "predict", "sample", "eval", "methods", "datasets", "fetch", "reproduce", "report")
+COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report")
+COMMANDS += ("methods", "datasets", "fetch", "reproduce")
 
 
 # ---- help ----
@@ -167,3 +169,28 @@ def test_the_config_of_a_run_can_be_used_again(home, tmp_path, gedi):
 def test_a_setting_may_come_before_the_data(home, tmp_path, gedi, tiny):
     words = ["fit", "--training.dam.steps", "2", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run"]
     assert gedi(*words, *tiny[:4]) == 0
+
+
+# ---- predictions and samples as files ----
+
+
+def test_predict_in_blocks_says_what_it_says_at_once(home, tmp_path, gedi, monkeypatch, x):
+    monkeypatch.setattr(files, "MANY_ROWS", 7)
+    model = runs.load(home / "run")
+    np.save(tmp_path / "rows.npy", x)
+    assert gedi("predict", home / "run", tmp_path / "rows.npy", "--out", tmp_path / "p.npz", "--embed") == 0
+    answers = np.load(tmp_path / "p.npz")
+    assert np.array_equal(answers["cluster"], model.predict(x))
+    for name, said in {"log_density": model.score_samples(x), "ood_score": model.ood_score(x)}.items():
+        np.testing.assert_allclose(answers[name], said, atol=1e-9, rtol=0)
+    np.testing.assert_allclose(answers["embedding_1"], model.transform(x)[:, 1], atol=1e-9, rtol=0)
+
+
+def test_samples_are_the_same_in_every_kind_of_file(home, tmp_path, gedi):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name in ("s.npz", "s.csv", "s.parquet"):
+        assert gedi("sample", home / "run", "-n", 5, "--out", tmp_path / name) == 0
+    x = np.load(tmp_path / "s.npz")["x"]
+    assert np.array_equal(np.loadtxt(tmp_path / "s.csv", delimiter=",", skiprows=1), x)
+    table = parquet.read_table(tmp_path / "s.parquet")
+    assert table.column_names == ["x0", "x1"] and table["x1"].to_pylist() == x[:, 1].tolist()

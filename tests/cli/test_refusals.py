@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from gedi.data import files
+
 BAD_FILES = {
     "NaN": ("1.0,2.0\nnan,3.0\n4.0,5.0\n", "NaN"),
     "inf": ("1.0,2.0\ninf,3.0\n4.0,5.0\n", "inf"),
@@ -147,3 +149,20 @@ def test_a_run_that_is_not_there_or_is_broken_is_refused(refused, home, tmp_path
 
 def test_an_experiment_that_is_not_there_is_refused_with_the_nearest(refused):
     assert "table1" in refused("reproduce", "tabel1", "--scale", "smoke", "--out", "results")
+
+
+def test_a_bad_row_far_down_leaves_no_answers_behind(refused, home, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MANY_ROWS", 4)
+    (tmp_path / "rows.csv").write_text("1.0,2.0\n" * 9 + "1.0,nan\n")
+    assert "row 9, column 1" in refused("predict", home / "run", "rows.csv", "--out", "p.csv")
+
+
+def test_more_samples_than_memory_are_refused(refused, home):
+    assert "at most" in refused("sample", home / "run", "-n", 10**12, "--out", "s.npz")
+
+
+def test_rows_without_a_picture_are_refused(refused, home, tmp_path, gedi, tiny, capsys):
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    np.save(tmp_path / "rows.npy", rows)
+    assert gedi("fit", "rows.npy", "--n-clusters", 2, "--out", "run", *tiny) == 0
+    assert "no picture" in refused("sample", "run", "--out", "s.png")

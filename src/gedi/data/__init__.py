@@ -1,10 +1,10 @@
 """Arrays come in here: named data sets, files, folders of images, checks and scaling."""
 
 from gedi.data import toys
-from gedi.data.checks import check_rows
+from gedi.data.checks import check_rows, checked_blocks
 from gedi.data.downloads import fetch
 from gedi.data.scaling import Scaler
-from gedi.data.sources import NAMES, Dataset, DatasetInfo, known_datasets, load
+from gedi.data.sources import NAMES, Dataset, DatasetInfo, Stream, known_datasets, load, stream
 from gedi.data.streaming import batches
 
 __all__ = [
@@ -12,10 +12,13 @@ __all__ = [
     "Dataset",
     "DatasetInfo",
     "Scaler",
+    "Stream",
     "batches",
     "check_rows",
+    "checked_blocks",
     "fetch",
     "known_datasets",
     "load",
+    "stream",
     "toys",
 ]

@@ -1,6 +1,7 @@
 """Says in one sentence what is wrong with the rows given, before any time is spent on them."""
 
 import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,13 @@ def check_rows(
     allow_single_row: bool = False,
     fewest_clusters: int = 2,
     images: bool = False,
+    first_row: int = 0,
 ) -> np.ndarray:
     """Return rows as a finite float64 array [n, d], or raise a DataError that names the problem and the fix.
 
     float64 is kept until the rows are scaled, where the offset is subtracted. n_clusters=None (prediction)
-    skips what concerns clusters. The wording agrees with what scikit-learn's estimator checks look for.
+    skips what concerns clusters; ``first_row`` is the place of a block's first row. The wording agrees with what
+    scikit-learn's estimator checks look for.
 
     ``images``: the rows are pixels. Bytes and floats stay as they are, since eight bytes a pixel could fill the memory
     of a machine that holds the images with ease, and a frame of one colour is nothing to warn of.
@@ -44,14 +47,35 @@ def check_rows(
     if d == 0:
         raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if rows.dtype != np.uint8:
-        _check_finite(rows)
-        _check_size(rows)
+        _check_finite(rows, first_row)
+        _check_size(rows, first_row)
     if n == 1 and not allow_single_row:
         raise DataError("The data has one row (n_samples=1); clusters need at least two: give more rows.")
     if n_clusters is not None:
         _check_clusters(n_clusters, n, fewest_clusters)
         _warn_constant(rows, all_only=images)
     return rows
+
+
+def checked_blocks(
+    blocks: Iterable[np.ndarray], *, n_features: int, name: str, image_shape: tuple[int, ...] | None = None
+) -> Iterator[np.ndarray]:
+    """Blocks of rows or images to predict on, each as finite rows [n, d] of the features trained on.
+
+    ``image_shape`` is that of the images trained on: others of as many pixels are refused.
+    """
+    first = 0
+    for block in blocks:
+        images = block.ndim == 4
+        if images and image_shape is not None and block.shape[1:] != tuple(image_shape):
+            found, known = ("x".join(map(str, shape)) for shape in (block.shape[1:], image_shape))
+            raise DataError(f"{name} holds images of {found}, but the run was trained on images of {known}.")
+        flat = block.reshape(len(block), -1) if len(block) else block.reshape(0, 1)
+        rows = check_rows(flat, n_clusters=None, allow_single_row=True, images=images, first_row=first)
+        if rows.shape[1] != n_features:
+            raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {n_features}.")
+        yield rows
+        first += len(rows)
 
 
 def _as_float64(x: Any, keep: tuple[type, ...] = ()) -> np.ndarray:
@@ -97,7 +121,7 @@ def _place(i: int, rows: np.ndarray) -> str:
     return ", ".join(f"{name} {k}" for name, k in zip(("row", "column"), index, strict=False))
 
 
-def _check_finite(rows: np.ndarray) -> None:
+def _check_finite(rows: np.ndarray, first_row: int) -> None:
     bad = ~np.isfinite(rows)
     if bad.any():
         nan, inf = int(np.isnan(rows).sum()), int(np.isinf(rows).sum())
@@ -105,16 +129,16 @@ def _check_finite(rows: np.ndarray) -> None:
         row, column = np.argwhere(bad)[0]
         raise DataError(
             f"The data holds {nan} NaN and {inf} inf values in {rows_hit} of {len(rows)} rows "
-            f"(first at row {row}, column {column}): drop those rows or fill the values in."
+            f"(first at row {first_row + row}, column {column}): drop those rows or fill the values in."
         )
 
 
-def _check_size(rows: np.ndarray) -> None:
+def _check_size(rows: np.ndarray, first_row: int) -> None:
     row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
     if abs(float(rows[row, column])) > LARGEST:
         raise DataError(
-            f"The data holds {rows[row, column]:.3g} (row {row}, column {column}); beyond {LARGEST:g} squares are no "
-            "longer numbers: divide that column by a power of ten."
+            f"The data holds {rows[row, column]:.3g} (row {first_row + row}, column {column}); "
+            f"beyond {LARGEST:g} squares are no longer numbers: divide that column by a power of ten."
         )
 
 

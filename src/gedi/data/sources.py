@@ -2,6 +2,7 @@
 
 import difflib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,6 +37,15 @@ class Dataset:
     files: list[str] | None = None  # of a folder of images: one a row
     unreadable: list[str] | None = None  # of a folder of images: those left out
     groups: np.ndarray | None = None  # places of rows that a constraint speaks of together, [groups, rows of a group]
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Data of any size, as it comes in: blocks of rows [n, d] or of images [n, H, W, C], in order, to be read once."""
+
+    name: str
+    blocks: Iterator[np.ndarray]
+    files: list[str] | None = None  # names of the images' files, if it is a folder of them
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,24 @@ def load(
     if isinstance(data, str) and name in IMAGES:
         return _subset(_named_images(name, split), n, seed)
     return _subset(_from_path(data, split, label_column, size, channels), n, seed)
+
+
+def stream(
+    data: str | Path,
+    *,
+    split: str = "train",
+    seed: int = 0,
+    label_column: str | None = None,
+    size: int | tuple[int, int] | None = None,
+    channels: int | None = None,
+) -> Stream:
+    """What ``load`` would give, without labels, a block at a time: a file of rows may be larger than memory."""
+    path = Path(data).expanduser()
+    is_name = isinstance(data, str) and data.lower() in NAMES
+    if is_name or not path.is_file():
+        whole = load(data, split=split, seed=seed, label_column=label_column, size=size, channels=channels)
+        return Stream(whole.name, files.array_blocks(whole.x), whole.files)
+    return Stream(path.stem, files.read_blocks(path, split=split, label_column=label_column))
 
 
 def data_dir() -> Path:

@@ -8,9 +8,9 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pooch
@@ -89,6 +89,47 @@ def _unpack(path: Path, key: str, copy: Path) -> None:
 
 def _damaged(path: Path, key: str) -> DataError:
     return DataError(f"Cannot read the array {key!r} of {path}: it is damaged or holds objects.")
+
+
+def npz_blocks(path: Path, key: str, block_rows: Callable[[int], int]) -> Iterator[np.ndarray]:
+    """One array of an .npz file in blocks of rows, unpacked as they are read; nothing is reserved on its header's word.
+
+    ``block_rows`` says how many rows of so many values make a block.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
+            shape, by_columns, dtype = _npy_header(member)
+            rows = block_rows(int(np.prod(shape[1:], dtype=np.int64)))
+            if not by_columns:
+                yield from _member_blocks(member, shape, dtype, rows)
+                return
+            # Stored column by column: its rows cannot be had in order without having all of it.
+            whole = None
+            if archive.getinfo(f"{key}.npy").file_size <= MAP_ABOVE:
+                whole = np.frombuffer(member.read(), dtype).reshape(shape, order="F")
+    except DAMAGE as error:
+        raise _damaged(path, key) from error
+    for _, values in batches(map_npz(path, key) if whole is None else whole, rows):
+        yield values
+
+
+def _npy_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, by_columns, dtype = read[np.lib.format.read_magic(member)](member)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    return shape, by_columns and len(shape) > 1, dtype
+
+
+def _member_blocks(member: IO[bytes], shape: tuple[int, ...], dtype: np.dtype, rows: int) -> Iterator[np.ndarray]:
+    row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+    count = shape[0] if shape else 1
+    for start in range(0, max(1, count), rows):
+        some = min(rows, count - start)
+        data = member.read(some * row_bytes)
+        if len(data) != some * row_bytes:
+            raise ValueError("it ends too early")
+        yield np.frombuffer(data, dtype).reshape(some, *shape[1:])
 
 
 def cache_dir() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from gedi.logic.structure import description, variables_in
 METHODS = ("auto", "enumeration", "sdd")
 # Up to here listing the models is faster than the compiled circuit; see benchmarks/logic.py.
 FEW_LITERALS = 10_000
+LONGEST_RULE = 500  # letters of a rule shown in a notebook
+FEW_VALUES = 10  # of a variable, shown in a notebook
 
 
 class Constraint:
@@ -97,6 +100,18 @@ class Constraint:
     def __repr__(self) -> str:
         return f"Constraint({', '.join(self.inputs)}; {self.method}, {self.circuit.nodes} nodes)"
 
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the rule, its variables and what it was compiled to."""
+        rule = repr(self.formula)
+        rule = rule if len(rule) <= LONGEST_RULE else rule[:LONGEST_RULE] + " ..."
+        lines = "".join(
+            f"<tr><td>{escape(v.name)}</td><td>{v.size}</td><td>{escape(_few_values(v))}</td></tr>"
+            for v in self.variables
+        )
+        head = "<tr><th>variable</th><th>size</th><th>values</th></tr>"
+        size = f"{escape(self.method)}, {self.circuit.nodes:,} nodes"
+        return f"<div><b>Constraint</b> <code>{escape(rule)}</code> ({size})<table>{head}{lines}</table></div>"
+
     @property
     def inputs(self) -> list[str]:
         """The names ``log_probs`` must have."""
@@ -173,13 +188,18 @@ class Constraint:
         return {name: chosen.argmax(dim=1) for name, chosen in self._by_variable(weights.T).items()}
 
     def _by_variable(self, columns: torch.Tensor) -> dict[str, torch.Tensor]:
-        pieces = columns.split([v.size for v in self.variables], dim=1)
+        pieces = torch.split(columns, [v.size for v in self.variables], dim=1)
         return {v.name: piece for v, piece in zip(self.variables, pieces, strict=True) if v.name not in self._fixed}
 
     def _on(self, device: torch.device) -> evaluation.Layers:
         if device not in self._layers:
             self._layers[device] = evaluation.layers_on(self.circuit, device)
         return self._layers[device]
+
+
+def _few_values(variable: Categorical) -> str:
+    values = [str(value) for value in variable.values]
+    return ", ".join(values if len(values) <= FEW_VALUES else [*values[: FEW_VALUES - 1], "...", values[-1]])
 
 
 def _from_function(rule: Any, variables: Sequence[Categorical] | None) -> Formula:

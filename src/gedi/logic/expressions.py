@@ -1,5 +1,6 @@
 """The constraint language: variables with finite domains, arithmetic, comparisons and connectives."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 import itertools
@@ -40,7 +41,8 @@ class Node:
                 return f"table([{', '.join(map(repr, self.children))}], {len(self.data)} rows)"
             case "not" | "abs" | "and" | "or" | "exactly_one" | "all_different":
                 return f"{self.op}({', '.join(map(repr, self.children))})"
-        return f"({self.children[0]!r} {self.op} {self.children[1]!r})"
+            case _:
+                return f"({self.children[0]!r} {self.op} {self.children[1]!r})"
 
 
 class Term(Node):
@@ -220,7 +222,7 @@ def table(variables: Sequence[Categorical], rows: Iterable[Sequence[Value]]) -> 
     if not variables or len({v.name for v in variables}) < len(variables):
         raise LogicError(f"table() needs different variables, got {list(variables)}: name each once.")
     places = [{value: i for i, value in enumerate(v.values)} for v in variables]
-    indices = []
+    indices: list[list[int]] = []
     for number, row in enumerate(rows):
         if len(row) != len(variables):
             raise LogicError(
@@ -269,7 +271,7 @@ def _term(operand: Any) -> Term:
     if isinstance(operand, Term):
         return operand
     if isinstance(operand, int | np.integer):  # a bool is a 0 or a 1
-        return Arithmetic("number", (), int(operand))
+        return Arithmetic("number", (), int(operand))  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(operand, str):
         return Arithmetic("text", (), operand)
     raise LogicError(f"{operand!r} is not a variable, a whole number or a value: constraints are over whole numbers.")

@@ -1,8 +1,7 @@
-"""Predictions and samples as files: csv, parquet, npz, png."""
+"""What a model says about rows, as columns, and its samples as a picture."""
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -32,37 +31,10 @@ def image_names(files: list[str] | None) -> dict[str, np.ndarray]:
     return {"image": np.array([name.encode("utf-8", "backslashreplace").decode() for name in files])}
 
 
-def write_table(columns: dict[str, np.ndarray], path: Path) -> None:
-    """Write columns to .csv, .parquet or .npz; an existing file is not written over."""
-    _refuse(path, (".csv", ".parquet", ".npz"))
-    if path.suffix == ".npz":
-        np.savez_compressed(path, **columns)  # type: ignore[arg-type]
-    elif path.suffix == ".csv":
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-    else:
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise DataError("Writing .parquet needs pyarrow: pip install 'gedi[parquet]'.") from error
-        pq.write_table(pa.table(columns), path)
-
-
-def write_samples(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
-    """Samples as .npz, or drawn as .png: a grid for images, points for rows of two features."""
-    _refuse(path, (".npz", ".png"))
-    if path.suffix == ".npz":
-        np.savez_compressed(path, x=samples)
-    elif model.image_shape is None and samples.shape[1] != 2:
+def draw_samples(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
+    """Samples as a picture: a grid for images, points for rows of two features."""
+    if model.image_shape is None and samples.shape[1] != 2:
         raise DataError(f"Rows of {samples.shape[1]} features have no picture: write samples to a .npz instead.")
-    else:
-        _draw(model, samples, path)
-
-
-def _draw(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from gedi.experiments.plots import image_grid
@@ -84,12 +56,3 @@ def _between_black_and_white(model: TrainedModel, samples: np.ndarray) -> np.nda
         ends = np.repeat([[-1.0], [1.0]], model.n_features, axis=1)
         low, high = (float(row[0]) for row in model.scaler.inverse(ends))
     return np.clip((samples - low) / max(high - low, 1e-9), 0.0, 1.0)
-
-
-def _refuse(path: Path, suffixes: tuple[str, ...]) -> None:
-    if path.suffix not in suffixes:
-        raise DataError(f"{path} must end in {', '.join(suffixes)}.")
-    if path.exists():
-        raise DataError(f"{path} exists already and is not overwritten: choose another --out or remove it.")
-    if not path.parent.is_dir():
-        raise DataError(f"The folder {path.parent} does not exist.")

@@ -216,8 +216,9 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
 
 
 def write_results(folder: Path, results: dict[str, Any]) -> None:
-    """results.json, with provenance."""
-    replace_text(folder / RESULTS, json.dumps(finite(results | {"provenance": provenance()}), indent=2) + "\n")
+    """results.json, with provenance: of the training, if they were read from a run."""
+    content = results if "provenance" in results else results | {"provenance": provenance()}
+    replace_text(folder / RESULTS, json.dumps(finite(content), indent=2) + "\n")
 
 
 def load(folder: str | Path) -> TrainedModel:

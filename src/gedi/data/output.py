@@ -1,0 +1,129 @@
+"""Tables go out: csv, parquet and npz, written a block at a time, and there whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gedi.data.streaming import BLOCK
+from gedi.errors import DataError
+
+TABLES = (".csv", ".parquet", ".npz")
+
+Columns = Mapping[str, np.ndarray]
+Write = Callable[[Columns], None]
+
+
+@contextmanager
+def new_file(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """A path to write to; what is there at the end becomes ``path``, and after an error nothing is left.
+
+    An existing file is not written over.
+    """
+    check_new(path, suffixes)
+    # A folder beside it, not one in /tmp: a rename is only at once on the same disk.
+    try:
+        with tempfile.TemporaryDirectory(prefix=".gedi-", dir=path.parent) as folder:
+            part = Path(folder) / f"part{path.suffix.lower()}"
+            yield part
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            check_new(path, suffixes)
+            part.replace(path)
+    except OSError as error:
+        raise DataError(f"{path} could not be written: {error.strerror or error}.") from error
+
+
+def check_new(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Refuse a path that cannot be written to, before time is spent on what to write."""
+    if path.suffix.lower() not in suffixes:
+        raise DataError(f"{path} must end in {', '.join(suffixes)}.")
+    if os.path.lexists(path):
+        raise DataError(f"{path} exists already and is not overwritten: choose another --out or remove it.")
+    if not path.parent.is_dir():
+        raise DataError(f"The folder {path.parent} does not exist.")
+    if path.suffix.lower() == ".parquet":
+        _pyarrow()
+
+
+@contextmanager
+def new_table(path: Path) -> Iterator[Write]:
+    """A function that appends a block of columns to the table; all blocks have the same columns."""
+    writers = {".csv": _csv_writer, ".parquet": _parquet_writer, ".npz": _npz_writer}
+    with new_file(path, TABLES) as part, writers[part.suffix](part) as write:
+        yield write
+
+
+@contextmanager
+def _csv_writer(path: Path) -> Iterator[Write]:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+
+        def write(columns: Columns) -> None:
+            if not file.tell():
+                writer.writerow(columns)
+            writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+        yield write
+
+
+@contextmanager
+def _parquet_writer(path: Path) -> Iterator[Write]:
+    pa, pq = _pyarrow()
+    opened: list[Any] = []
+    try:
+
+        def write(columns: Columns) -> None:
+            table = pa.table(dict(columns))
+            if not opened:
+                opened.append(pq.ParquetWriter(path, table.schema))
+            opened[0].write_table(table)
+
+        yield write
+    finally:
+        for writer in opened:
+            writer.close()
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise DataError("Writing .parquet needs pyarrow: pip install 'gedi[parquet]'.") from error
+    return pa, pq
+
+
+@contextmanager
+def _npz_writer(path: Path) -> Iterator[Write]:
+    """An archive holds one array after the other: each column waits in a file of its own until all rows are known."""
+    folder = path.parent
+    waiting: dict[str, tuple[Path, np.dtype, tuple[int, ...]]] = {}
+    rows = 0
+
+    def write(columns: Columns) -> None:
+        nonlocal rows
+        for i, (name, column) in enumerate(columns.items()):
+            place = folder / f"column-{i}"
+            waiting.setdefault(name, (place, column.dtype, column.shape[1:]))
+            with place.open("ab") as file:
+                file.write(np.ascontiguousarray(column).data)
+        rows += len(next(iter(columns.values())))
+
+    yield write
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, (place, dtype, shape) in waiting.items():
+            header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (rows, *shape)}
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member, place.open("rb") as file:
+                np.lib.format.write_array_header_1_0(member, header)
+                shutil.copyfileobj(file, member, BLOCK)
+            place.unlink()

@@ -1,0 +1,7 @@
+"""A run's report on this machine's own address, with a place to drop new data on."""
+
+from gedi.explore.examples import Examples, find_examples
+from gedi.explore.server import ExploreServer
+from gedi.explore.site import Site
+
+__all__ = ["Examples", "ExploreServer", "Site", "find_examples"]

@@ -1,0 +1,129 @@
+"""HTTP on the loopback address, for one user of this machine who has the token; everybody else is refused.
+
+A page elsewhere could make the user's own browser send requests here. So the Host must be this very address (a name
+that was pointed at 127.0.0.1 is not), requests that other origins caused are turned away, and every path begins with
+a token that no other page can know.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socketserver
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+from gedi.errors import ConfigError
+from gedi.explore.site import Reply, Site, problem
+from gedi.explore.uploads import BODY_BYTES
+
+ADDRESS = "127.0.0.1"
+NAME_HEADER = "X-File-Name"  # percent-encoded; a header of our own also makes browsers ask before they cross origins
+SILENCE = 30.0  # seconds a request may stay silent
+SAME_ORIGIN = ("same-origin", "none")  # "none": typed or bookmarked, not caused by a page
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Connection": "close",
+}
+
+
+class ExploreServer(ThreadingHTTPServer):
+    """Serves a site to whoever has the ``url``; ``port`` 0 takes a free one."""
+
+    daemon_threads = True
+
+    def __init__(self, site: Site, *, port: int = 0) -> None:
+        self.site = site
+        self.token = secrets.token_urlsafe(32)
+        self.one_at_a_time = threading.Lock()  # for bodies and answers: memory stays that of one of them
+        try:
+            super().__init__((ADDRESS, port), Handler)
+        except (OSError, OverflowError) as error:
+            raise ConfigError(f"Port {port} cannot be used ({error}): choose another --port, or none.") from error
+
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's own would look the host up, and ask a name server
+        self.server_name, self.server_port = ADDRESS, self.server_address[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://{ADDRESS}:{self.server_port}/{self.token}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away is no event."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request: refused, or handed to the site."""
+
+    server: ExploreServer
+    server_version, sys_version = "gedi", ""
+    timeout = SILENCE
+
+    def do_GET(self) -> None:
+        self._reply(self._checked(self.server.site.get))
+
+    def do_POST(self) -> None:
+        self._reply(self._checked(self._post))
+
+    def _checked(self, then: Callable[[str], Reply]) -> Reply:
+        hosts = self.headers.get_all("Host", [])
+        own = [f"{name}:{self.server.server_port}" for name in (ADDRESS, "localhost")]
+        if len(hosts) != 1 or hosts[0].lower() not in own:
+            return problem(421, "This address is not served here.")
+        origins = self.headers.get_all("Origin", [])
+        if any(origin != f"http://{hosts[0].lower()}" for origin in origins):
+            return problem(403, "Requests of other pages are not answered.")
+        if self.headers.get("Sec-Fetch-Site", "none") not in SAME_ORIGIN:
+            return problem(403, "Requests of other pages are not answered.")
+        start, token, path = (*self.path.split("/", 2), "", "")[:3]
+        if start or not secrets.compare_digest(token.encode(), self.server.token.encode()):
+            return problem(403, "The token is missing or wrong: use the address that gedi explore printed.")
+        return then(path)
+
+    def _post(self, path: str) -> Reply:
+        length = self.headers.get("Content-Length", "")
+        if self.headers.get("Transfer-Encoding") or not length:
+            return problem(411, "The length of the file must be said before it.")
+        if not (length.isascii() and length.isdecimal() and len(length) < 20):
+            return problem(400, "The length of the file is not a number.")
+        if int(length) > BODY_BYTES:
+            return problem(
+                413,
+                f"The file has {int(length):,} bytes, at most {BODY_BYTES:,} are read here: use gedi predict for it.",
+            )
+        with self.server.one_at_a_time:
+            body = self.rfile.read(int(length))
+            if len(body) < int(length):
+                return problem(400, "The file ends before its length.")
+            return self.server.site.post(path, body, unquote(self.headers.get(NAME_HEADER, ""))[:1000])
+
+    def _reply(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Security-Policy", reply.policy)
+        self.send_header("Content-Type", reply.kind)
+        self.send_header("Content-Length", str(len(reply.body)))
+        if reply.status == 405:
+            self.send_header("Allow", "GET, POST")
+        self.end_headers()
+        self.wfile.write(reply.body)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the parser of requests refuses; a method it does not know, it calls 501."""
+        self.close_connection = True
+        if code == 501:
+            self._reply(problem(405, "Only GET and POST are answered."))
+        else:
+            self._reply(problem(code, message or "The request cannot be read."))
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is logged: addresses hold the token."""

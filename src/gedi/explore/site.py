@@ -1,0 +1,120 @@
+"""The pages and answers of `gedi explore`; no path of a request is ever a path of a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gedi.errors import GediError, RunError
+from gedi.explore.answers import answer
+from gedi.explore.examples import Examples
+from gedi.explore.pixels import thumbnail
+from gedi.explore.uploads import BODY_BYTES, ROWS, rows_of
+from gedi.training.untrusted import finite, opened, shown, whole
+
+REPORT = "report.html"
+REPORT_BYTES = 2**26
+POINTS = 1_000  # of the examples drawn in the plane
+PANEL = {
+    "": ("index.html", "text/html"),
+    "panel.css": ("panel.css", "text/css"),
+    "panel.js": ("panel.js", "text/javascript"),
+}
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# A report is one file with everything in it. The folder may come from a stranger: it can draw, but reach nothing,
+# this server included, because a sandboxed page has no origin.
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:; worker-src blob:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'"
+)
+
+
+class Reply(NamedTuple):
+    """What is sent back."""
+
+    status: int
+    kind: str
+    body: bytes
+    policy: str = PAGE_POLICY
+
+
+class Site:
+    """One run, what to compare new rows with, and what can be asked."""
+
+    def __init__(self, folder: Path, examples: Examples) -> None:
+        self.folder, self.examples, self.model = folder, examples, examples.model
+
+    def get(self, path: str) -> Reply:
+        """A page, a part of it, or a picture."""
+        if path in PANEL:
+            name, kind = PANEL[path]
+            return Reply(200, f"{kind}; charset=utf-8", _panel(name))
+        if path == "about.json":
+            return as_json(200, self._about())
+        if path == REPORT:
+            return self._report()
+        picture = re.fullmatch(r"example/([0-9]{1,6})\.png", path)
+        if picture and self.model.image_shape is not None and int(picture[1]) < len(self.examples.rows):
+            return Reply(200, "image/png", thumbnail(self.examples.rows[int(picture[1])], self.model))
+        return problem(404, "There is nothing here.")
+
+    def post(self, path: str, body: bytes, name: str) -> Reply:
+        """What the model says about the rows in a file."""
+        if path != "answer":
+            return problem(404, "There is nothing here.")
+        name = shown(name) or "the file"
+        try:
+            rows, more = rows_of(body, name, self.model)
+            return as_json(200, answer(self.examples, rows, name, more=more))
+        except GediError as error:
+            return problem(422, str(error))
+        except (ValueError, MemoryError, RuntimeError, ArithmeticError, LookupError) as error:
+            return problem(422, f"{name} cannot be read as data: {shown(f'{type(error).__name__}: {error}', 200)}")
+
+    def _about(self) -> dict[str, Any]:
+        model, examples = self.model, self.examples
+        in_plane = model.n_features == 2
+        return {
+            "run": shown(self.folder.resolve().name),
+            "data": shown(str(model.results.get("data", "")), 100),
+            "clusters": model.n_clusters,
+            "features": model.n_features,
+            "image": list(model.image_shape) if model.image_shape else None,
+            "examples": {"kind": shown(examples.kind, 100), "rows": len(examples.rows)},
+            "points": examples.rows[:POINTS].tolist() if in_plane else None,
+            "point_clusters": examples.clusters[:POINTS].tolist() if in_plane else None,
+            "limits": {"bytes": BODY_BYTES, "rows": ROWS},
+        }
+
+    def _report(self) -> Reply:
+        kind = "text/html; charset=utf-8"
+        path = self.folder / REPORT
+        if not os.path.lexists(path):
+            return Reply(200, kind, _panel("no-report.html"), REPORT_POLICY)
+        try:
+            with opened(path, REPORT_BYTES) as (file, size):
+                return Reply(200, kind, whole(file, size), REPORT_POLICY)
+        except RunError as error:
+            return problem(422, str(error))
+
+
+def _panel(name: str) -> bytes:
+    return files("gedi.explore").joinpath("panel", name).read_bytes()
+
+
+def as_json(status: int, content: dict[str, Any]) -> Reply:
+    """JSON; what is not finite is null."""
+    return Reply(status, "application/json", json.dumps(finite(content)).encode())
+
+
+def problem(status: int, sentence: str) -> Reply:
+    """What is wrong, in one sentence."""
+    return as_json(status, {"error": sentence})

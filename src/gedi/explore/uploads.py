@@ -1,0 +1,102 @@
+"""What was dropped on the page, as rows: a table, a NumPy file or a picture, told apart by their first bytes."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from gedi.data import checked_blocks, stream
+from gedi.data.folder import UNREADABLE, read_folder
+from gedi.errors import DataError
+from gedi.explore.pixels import as_values
+from gedi.training.model import TrainedModel
+
+BODY_BYTES = 32 * 2**20  # of one file
+UNPACKED_BYTES = 256 * 2**20  # of an .npz file, all of it
+PIXELS = 40_000_000  # of one picture
+ROWS = 2_000  # answered; the command line answers any number
+KINDS = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
+
+
+def rows_of(body: bytes, name: str, model: TrainedModel) -> tuple[np.ndarray, bool]:
+    """The first ``ROWS`` rows [n, d] in a file, and whether there are more; ``name`` is only for messages."""
+    if not body:
+        raise DataError(f"{name} is empty: there is nothing to look at.")
+    suffix = next((suffix for start, suffix in KINDS.items() if body.startswith(start)), None)
+    if suffix in (".png", ".jpg"):
+        return _picture(body, name, suffix, model), False
+    if suffix is None:
+        _check_text(body, name)
+        suffix = ".tsv" if name.lower().endswith(".tsv") else ".csv"
+    if suffix == ".npz":
+        _check_unpacked(body, name)
+    with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
+        path = Path(folder) / f"dropped{suffix}"
+        path.write_bytes(body)
+        try:
+            return _first_rows(path, name, model)
+        except DataError as error:
+            raise DataError(str(error).replace(str(path), name)) from error
+
+
+def _first_rows(path: Path, name: str, model: TrainedModel) -> tuple[np.ndarray, bool]:
+    blocks, count = [], 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a column that only numbers the rows is left out, which is what is wanted
+        for block in checked_blocks(stream(path).blocks, n_features=model.n_features, name=name):
+            blocks.append(block)
+            count += len(block)
+            if count > ROWS:
+                break
+    return np.concatenate(blocks)[:ROWS], count > ROWS
+
+
+def _check_text(body: bytes, name: str) -> None:
+    try:
+        is_text = "\0" not in body.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        is_text = False
+    if not is_text:
+        raise DataError(
+            f"{name} is not data that can be read: drop a .csv or .tsv in UTF-8, an .npy, an .npz, a PNG or a JPEG."
+        )
+
+
+def _check_unpacked(body: bytes, name: str) -> None:
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, ValueError, OSError) as error:
+        raise DataError(f"{name} is a damaged archive: save it again with np.savez.") from error
+    if size > UNPACKED_BYTES:
+        raise DataError(
+            f"{name} takes {size:,} bytes unpacked, at most {UNPACKED_BYTES:,} are read here: use gedi predict for it."
+        )
+
+
+def _picture(body: bytes, name: str, suffix: str, model: TrainedModel) -> np.ndarray:
+    if model.image_shape is None:
+        raise DataError(
+            f"{name} is a picture, but the run was trained on rows of {model.n_features} features: drop such rows."
+        )
+    height, width, channels = model.image_shape
+    try:
+        with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as image:
+            across, down = image.size
+    except UNREADABLE as error:
+        raise DataError(f"{name} cannot be read as a picture: it is damaged.") from error
+    if across * down > PIXELS:
+        raise DataError(f"{name} has {across * down:,} pixels, at most {PIXELS:,} are read: make it smaller.")
+    with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
+        (Path(folder) / f"dropped{suffix}").write_bytes(body)
+        try:
+            pictures = read_folder(Path(folder), size=(height, width), channels=channels, labels=False)
+        except DataError as error:
+            raise DataError(f"{name} cannot be read as a picture: it is damaged.") from error
+    return as_values(pictures.x.reshape(1, -1), model)

@@ -1,0 +1,26 @@
+"""`gedi explore`: a run's report and a place to drop new data, on this machine's own address."""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from pathlib import Path
+
+from gedi.report.terminal import err, out, say
+
+
+def run_explore(args: argparse.Namespace) -> None:
+    from gedi.explore import ExploreServer, Site, find_examples
+    from gedi.training import runs
+
+    model = runs.load(args.model)
+    examples = find_examples(model, Path(args.model), args.data)
+    with ExploreServer(Site(Path(args.model), examples), port=args.port) as server:
+        say(out, server.url)
+        say(err, "open it in a browser on this machine; only who has this address gets an answer; Ctrl-C ends it")
+        if args.browser:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say(err, "gedi explore has ended")

@@ -1,0 +1,71 @@
+"""`gedi predict` on files larger than the memory it may use."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gedi as package
+
+PROGRAM = """
+    import json, sys
+    from pathlib import Path
+    from gedi.cli import main
+    def peak():  # megabytes; getrusage would count the parent's memory too
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    run, small, large, out, suffix = sys.argv[1:]
+    assert main(["predict", run, small, "--out", f"{out}/small{suffix}"]) == 0
+    before = peak()
+    assert main(["predict", run, large, "--out", f"{out}/large{suffix}"]) == 0
+    sys.stderr.write(json.dumps(peak() - before))
+"""
+ROWS = 100_000  # read, answered and written at once they take 30 MB and more; in blocks, less than 12
+
+
+def many_rows(kind: str, folder: Path, n: int) -> Path:
+    path = folder / f"rows-{n}.{kind}"
+    rows = np.tile(np.random.default_rng(0).normal(size=(1000, 2)), (n // 1000, 1))
+    if kind == "csv":
+        np.savetxt(path, rows, delimiter=",", fmt="%.17g")
+    elif kind == "npy":
+        np.save(path, rows)
+    else:
+        np.savez(path, x=rows)
+    return path
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("kind", "suffix"),
+    [
+        ("csv", ".csv"),
+        pytest.param("npy", ".npz", marks=SLOW),
+        pytest.param("npz", ".csv", marks=SLOW),
+        pytest.param("csv", ".parquet", marks=SLOW),
+    ],
+)
+def test_peak_memory_does_not_grow_with_the_file(home, tmp_path, kind, suffix):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    small, large = (many_rows(kind, tmp_path, n) for n in (10_000, ROWS))
+    environment = os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    words = [str(word) for word in (home / "run", small, large, tmp_path, suffix)]
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), *words],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    grown = json.loads(done.stderr)
+    assert f"{ROWS} rows" in done.stdout
+    assert grown < 12, grown

@@ -1,0 +1,220 @@
+"""What is answered about a run and about new data."""
+
+import io
+import json
+import re
+import zipfile
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gedi.explore import uploads
+from gedi.training import runs
+
+ROWS = np.array([[-3.0, -3.0], [3.0, 3.0], [500.0, -500.0]])
+
+
+def saved(save, *arrays, **named):
+    file = io.BytesIO()
+    save(file, *arrays, **named)
+    return file.getvalue()
+
+
+def picture(pixels, kind="PNG"):
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind)
+    return file.getvalue()
+
+
+# ---- pages ----
+
+
+def test_about_says_what_can_be_dropped(talk, talk_images):
+    about = json.loads(talk(path="about.json")[2])
+    assert (about["features"], about["clusters"], about["image"]) == (2, 2, None)
+    assert about["limits"] == {"bytes": uploads.BODY_BYTES, "rows": uploads.ROWS}
+    assert len(about["points"]) == len(about["point_clusters"]) > 0
+    images = json.loads(talk_images(path="about.json")[2])
+    assert images["image"] == [8, 8, 3] and images["points"] is None
+
+
+def test_without_a_report_the_page_says_how_to_make_one(talk):
+    status, _, content = talk(path="report.html")
+    assert status == 200 and b"gedi report RUN" in content
+
+
+def test_the_report_is_served_as_it_is_but_no_link_is_followed(rows_run, talk, tmp_path):
+    report = rows_run / "report.html"
+    try:
+        report.write_text("<h1>mine</h1>")
+        assert talk(path="report.html")[2] == b"<h1>mine</h1>"
+        report.unlink()
+        (tmp_path / "secret").write_text("secret")
+        report.symlink_to(tmp_path / "secret")
+        status, _, content = talk(path="report.html")
+        assert status == 422 and b"link" in content and b"secret" not in content
+    finally:
+        report.unlink()
+
+
+def test_examples_of_images_are_pictures(talk_images, image_run):
+    status, headers, content = talk_images(path="example/3.png")
+    assert status == 200 and headers["Content-Type"] == "image/png"
+    model = runs.load(image_run)
+    row = model.scaler.inverse(model.chains[3:4].numpy(), dtype=np.float64).reshape(8, 8, 3)
+    shown = np.asarray(Image.open(io.BytesIO(content)), dtype=np.float64)
+    np.testing.assert_allclose(shown, np.clip(row, 0, 255), atol=0.51)
+    assert talk_images(path="example/999999.png")[0] == 404
+
+
+def test_no_page_asks_anybody_else():
+    for file in files("gedi.explore").joinpath("panel").iterdir():
+        text = file.read_text()
+        assert not re.search(r"https?:|//[a-z]", text.replace("\n// ", "\n")), file.name
+        assert not re.search(r"innerHTML|outerHTML|document\.write|eval\(|\son[a-z]+=|style=", text), file.name
+
+
+# ---- answers ----
+
+
+KINDS = {
+    "rows.csv": "a,b\n" + "\n".join(f"{a},{b}" for a, b in ROWS),
+    "bare.csv": "\n".join(f"{a},{b}" for a, b in ROWS),
+    "rows.tsv": "\n".join(f"{a}\t{b}" for a, b in ROWS),
+    "rows.npy": saved(np.save, ROWS),
+    "rows.npz": saved(np.savez_compressed, x=ROWS),
+    "fortran.npz": saved(np.savez, x=np.asfortranarray(ROWS)),
+    "no suffix": saved(np.save, ROWS),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_file_gets_the_models_own_answers(talk, rows_run, name):
+    body = KINDS[name]
+    status, said = talk.ask(body.encode() if isinstance(body, str) else body, name.replace(" ", "%20"))
+    assert status == 200 and said["name"] == name and said["rows"] == 3 and not said["more"]
+    model = runs.load(rows_run)
+    for key, expected in {
+        "cluster": model.predict(ROWS),
+        "probability": model.predict_proba(ROWS).max(1),
+        "log_density": model.score_samples(ROWS),
+        "ood_score": model.ood_score(ROWS),
+    }.items():
+        np.testing.assert_allclose([row[key] for row in said["shown"]], expected, atol=1e-9)
+    assert sum(said["clusters"]) == 3
+
+
+def test_what_is_far_away_is_called_foreign(talk):
+    _, said = talk.ask(KINDS["rows.npy"])
+    assert said["shown"][2]["familiarity"] == "foreign" and said["shown"][2]["below"] == 0
+    assert sum(said["familiar"].values()) == 3
+
+
+def test_the_nearest_examples_are_the_nearest(rows_run, serve, talk, tmp_path):
+    data = np.random.default_rng(1).normal(size=(50, 2))
+    np.save(tmp_path / "rows.npy", data)
+    model = runs.load(rows_run)
+    distances = np.linalg.norm(model.transform(data) - model.transform(ROWS[:1]), axis=1)
+    with serve(rows_run, str(tmp_path / "rows.npy")) as server:
+        _, said = type(talk)(server).ask(saved(np.save, ROWS[:1]))
+    nearest = said["shown"][0]["nearest"]
+    np.testing.assert_allclose([one["distance"] for one in nearest], np.sort(distances)[:5], atol=1e-7)
+    assert nearest[0]["values"] == data[nearest[0]["place"]].tolist()
+
+
+def test_a_row_of_the_examples_is_its_own_nearest(talk, rows_run):
+    model = runs.load(rows_run)
+    row = model.scaler.inverse(model.chains[:1].numpy(), dtype=np.float64)
+    _, said = talk.ask(saved(np.save, row))
+    assert said["shown"][0]["nearest"][0]["distance"] < 1e-6
+
+
+def test_many_rows_are_counted_but_not_all_listed(talk, monkeypatch):
+    monkeypatch.setattr(uploads, "ROWS", 300)
+    _, said = talk.ask(saved(np.save, np.zeros((301, 2))))
+    assert (said["rows"], said["more"], len(said["shown"]), sum(said["clusters"])) == (300, True, 100, 300)
+    _, said = talk.ask(saved(np.save, np.zeros((300, 2))))
+    assert (said["rows"], said["more"]) == (300, False)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_a_picture_is_a_row_of_an_image_run(talk_images, image_run, kind):
+    pixels = np.random.default_rng(2).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    body = picture(pixels, kind)
+    status, said = talk_images.ask(body, "photo.jpg")
+    assert status == 200 and said["rows"] == 1
+    row = np.asarray(Image.open(io.BytesIO(body)), dtype=np.float64).reshape(1, -1)
+    np.testing.assert_allclose(said["shown"][0]["log_density"], runs.load(image_run).score_samples(row)[0], rtol=1e-6)
+    assert said["shown"][0]["picture"].startswith("data:image/png;base64,") and len(said["shown"][0]["nearest"]) == 5
+
+
+def test_a_picture_of_another_size_and_kind_is_fitted(talk_images):
+    status, said = talk_images.ask(picture(np.full((100, 37), 128, dtype=np.uint8)), "grey.png")
+    assert status == 200 and said["shown"][0]["values"] == pytest.approx([128.0] * 8)
+
+
+# ---- what is not data ----
+
+
+def bomb() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": "|u1", "fortran_order": False, "shape": (300, 2**20)})
+        for _ in range(300):
+            member.write(bytes(2**20))
+    return file.getvalue()
+
+
+BAD = {
+    "empty": (b"", "is empty"),
+    "program": (b"\x7fELF\x02\x01\x01" + bytes(50), "not data"),
+    "pickle": (b"\x80\x04\x95\xff\xfe", "not data"),
+    "prose": (b"Dear Sir,\nI have no data, sadly.\n", "is not numeric"),
+    "html": (b"<html><script>alert(1)</script></html>", "is not numeric|no rows"),
+    "three columns": (b"1,2,3\n4,5,6\n", "3 features, but the run was trained on 2"),
+    "NaN": (b"1,2\n3,\n", "NaN"),
+    "broken npy": (saved(np.save, ROWS)[:-5], "NumPy file"),
+    "text npy": (saved(np.save, ROWS.astype(str)), "not numbers"),
+    "object npy": (saved(np.save, ROWS.astype(object)), "Python objects"),
+    "object npz": (saved(np.savez, x=ROWS.astype(object)), "holds objects"),
+    "broken npz": (saved(np.savez, x=ROWS)[:-30], "damaged archive"),
+    "empty npy": (saved(np.save, np.empty((0, 2))), "empty"),
+    "bomb": (bomb(), "bytes unpacked"),
+    "picture": (picture(np.zeros((4, 4), dtype=np.uint8)), "trained on rows of 2 features"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_not_data_gets_one_sentence(talk, kind):
+    body, expected = BAD[kind]
+    status, said = talk.ask(body, "mine.dat")
+    assert status == 422 and re.search(expected, said["error"]), said
+    assert "\n" not in said["error"] and "/tmp" not in said["error"] and "Traceback" not in said["error"]
+
+
+def test_a_broken_or_huge_picture_gets_one_sentence(talk_images, monkeypatch):
+    whole = picture(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    for body in (whole[: len(whole) // 2], whole[:20]):
+        status, said = talk_images.ask(body, "photo.png")
+        assert status == 422 and said["error"] == "photo.png cannot be read as a picture: it is damaged."
+    monkeypatch.setattr(uploads, "PIXELS", 1000)
+    status, said = talk_images.ask(whole, "photo.png")
+    assert status == 422 and "4,096 pixels" in said["error"]
+
+
+def test_the_name_of_a_file_is_text(talk):
+    _, said = talk.ask(b"", "%3Cb%3E%0A%00%1b[31mx")
+    assert said["error"].startswith("<b> ") and said["error"].isprintable()
+
+
+def test_the_server_leaves_no_files_behind(talk, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    talk.ask(KINDS["rows.npz"])
+    talk.ask(BAD["broken npy"][0])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_but_an_answer_can_be_asked_for(talk):
+    assert talk("POST", "report.html", b"x")[0] == 404
