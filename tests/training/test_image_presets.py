@@ -1,5 +1,7 @@
 """Presets for images start, train every stage, and refuse what they are not for."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from gedi.training.build import box_around
 from gedi.training.config import TrainingConfig
 from gedi.training.image_presets import IMAGE_PRESETS
 from gedi.training.model import fit_rows
-from gedi.training.presets import configure, preset
+from gedi.training.presets import configure, digits, preset
 
 SHORT = {f"{stage}.batch_size": 4 for stage in ("step1", "embedding", "step2")} | {"sampler.buffer_size": 8}
 PAPERS = [name for name in IMAGE_PRESETS if name.startswith("paper-")]
@@ -59,10 +61,18 @@ def test_rows_are_refused_with_the_presets_name(name):
         configure(name, "gedi", n_features=5)
 
 
-@pytest.mark.parametrize(("side", "expected"), [(16, "digits"), (17, "images")])
-def test_small_images_stay_with_the_preset_of_small_images(side, expected):
-    shape = (side, 40, 1)
-    assert preset(None, n_features=40 * side, image_shape=shape) == preset(expected, n_features=2)
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((16, 40, 3), "digits"), ((17, 40, 3), "images"), ((28, 28, 1), "digits"), ((33, 33, 1), "images")],
+)
+def test_small_images_stay_with_the_preset_of_small_images(shape, expected):
+    size = {"n_features": math.prod(shape), "image_shape": shape}
+    assert preset(None, **size) == preset(expected, **size)
+
+
+def test_small_images_are_shifted_by_the_same_share_of_their_side():
+    shifts = [preset("digits", n_features=n * n, image_shape=(n, n, 1)).augment.shift for n in (8, 28)]
+    assert shifts == [digits().augment.shift, pytest.approx(1.4)]
 
 
 def test_walks_between_all_images_are_refused():

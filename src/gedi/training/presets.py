@@ -116,6 +116,8 @@ PRESETS: dict[str, Callable[[], TrainingConfig]] = {
     "paper": paper,
 } | IMAGE_PRESETS
 SMALL_SIDE = 16  # pixels: up to here an MLP does, and takes minutes less
+FEW_PIXELS = 1024  # of grey images: up to here, too
+SHIFT = 0.05  # of the preset `digits`, as a share of the image's side
 FEW_FEATURES = 8  # up to here walks reach further than the gaps between neighbours
 
 
@@ -127,12 +129,16 @@ def preset(name: str | None, *, n_features: int, image_shape: tuple[int, ...] | 
         raise ConfigError(f"There is no preset {name!r}; there are: {', '.join(PRESETS)}.")
     if name == "smoke" and image_shape is not None and min(image_shape[:2]) > SMALL_SIDE:
         return smoke_images()
-    return PRESETS[name]()
+    config = PRESETS[name]()
+    if name == "digits" and image_shape is not None:
+        config.augment.shift = SHIFT * min(image_shape[:2])
+    return config
 
 
 def _by_shape(n_features: int, image_shape: tuple[int, ...] | None) -> str:
     if image_shape is not None:
-        return "digits" if min(image_shape[:2]) <= SMALL_SIDE else "images"
+        is_grey = image_shape[2] == 1 and n_features <= FEW_PIXELS
+        return "digits" if is_grey or min(image_shape[:2]) <= SMALL_SIDE else "images"
     return "toy" if n_features <= FEW_FEATURES else "rows"
 
 
