@@ -90,10 +90,12 @@ class StartConfig:
     kind: Literal["walks", "kmeans", "none"] = (
         "walks"  # cut the graph of DAM walks; k-means of L_NF's space; random (paper)
     )
-    nodes: int = 150  # walks: micro-clusters that are the graph's nodes
+    nodes: int = 150  # walks: micro-clusters that are the graph's nodes; with a constraint, those it is grounded on
     walks: int = 5  # walks: how many from every row
     fewest: int = 5  # walks: a micro-cluster of fewer rows is no node; its rows go with the nearest one
     repeats: int = 40  # kmeans: runs, of which the tightest is kept
+    ground: int = 30  # with a constraint: tries at which cluster is which of its values, the likeliest is kept; 0: none
+    node_rows: int = 50  # with a constraint: rows a micro-cluster has at least, on average
     fade: float = 0.5  # share of step 2 after which the start has no more say
 
 
@@ -158,11 +160,11 @@ def check(config: TrainingConfig) -> TrainingConfig:
     stages = ("step1", "embedding", "step2")
     positive = ["sampler.steps", "sampler.buffer_size", "n_init", "sampler.noise", "sampler.final_noise"]
     positive += ["net.representation", "net.embedding", "net.projector_hidden", "net.frequency"]
-    positive += ["start.nodes", "start.walks", "start.repeats", "guard.every", "guard.backoff"]
+    positive += ["start.nodes", "start.walks", "start.repeats", "start.node_rows", "guard.every", "guard.backoff"]
     positive += ["guard.max_gap", "guard.max_energy", "guard.max_gradient", "guard.max_at_box"]
     positive += [f"{stage}.{name}" for stage in stages for name in ("batch_size", "learning_rate")]
     not_negative = ["dam.steps", "dam.radius", "sampler.data_noise", "sampler.box_margin"]
-    not_negative += ["augment.noise", "augment.neighbours", "start.fewest", "guard.tries"]
+    not_negative += ["augment.noise", "augment.neighbours", "start.fewest", "start.ground", "guard.tries"]
     not_negative += [f"{stage}.{name}" for stage in stages for name in ("iterations", "warmup")]
     not_negative += ["augment.crop"]
     shares = ["augment.jitter", "augment.gray", "augment.brightness", "augment.contrast", "augment.saturation"]
@@ -174,7 +176,8 @@ def check(config: TrainingConfig) -> TrainingConfig:
     for path in not_negative:
         if (value := get(config, path)) is not None and not value >= 0:
             raise ConfigError(f"training.{path} must not be negative, got {value}.")
-    for path, most in {"start.nodes": 10_000, "start.walks": 1_000, "start.repeats": 10_000}.items():
+    most_of = {"start.nodes": 10_000, "start.walks": 1_000, "start.repeats": 10_000, "start.ground": 10_000}
+    for path, most in most_of.items():
         if get(config, path) > most:
             raise ConfigError(f"training.{path} must not be above {most:,}, got {get(config, path):,}.")
     for path in shares:

@@ -14,7 +14,7 @@ import torch
 from gedi.data import Scaler
 from gedi.data.augment import Augment, row_augmentation
 from gedi.errors import DataError
-from gedi.nets import GediNet
+from gedi.nets import GediNet, MLPEncoder
 from gedi.objectives import cluster_log_probs
 from gedi.sampling import Box, sgld
 from gedi.training.build import fill_from_data
@@ -135,7 +135,9 @@ def arrived_chains(net: GediNet, x: torch.Tensor, chains: torch.Tensor, burn_in:
         return net.eval().density.sample(len(chains), torch.Generator().manual_seed(0))  # type: ignore[return-value]
     if burn_in is None:
         return chains
-    return chains[settled(net.eval().log_density(x), net.log_density(chains), burn_in)]
+    size = CHUNK if isinstance(net.encoder, MLPEncoder) else IMAGE_CHUNK
+    data, sampled = (torch.cat([net.eval().log_density(part) for part in rows.split(size)]) for rows in (x, chains))
+    return chains[settled(data, sampled, burn_in)]
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
 from gedi.training.engine import Batch, Engine
+from gedi.training.grounding import ground
 from gedi.training.objective import Objective, active
 from gedi.training.start import Start, cut_graph, kmeans
 from gedi.training.terms.clustering import Clustering
+from gedi.training.terms.symbolic import Symbolic
 from gedi.training.views import Views
 
 Losses = dict[str, torch.Tensor]
@@ -43,7 +46,7 @@ def train(run: Engine) -> None:
 @torch.no_grad()
 def place_prototypes(run: Engine) -> None:
     """Clusters for methods that train none: k-means of the embeddings, its centres as prototypes."""
-    z = torch.cat([run.state.net.embed(x) for x in run.x.split(4096)])
+    z = torch.cat([run.state.net.embed(x) for x in run.blocks()])
     found = run.world.from_main(lambda: kmeans(z.cpu().numpy(), run.n_clusters, 0, n_init=run.config.start.repeats)[1])
     directions = run.state.net.prototypes.directions
     directions[: len(found)] = torch.as_tensor(found).to(directions)
@@ -128,12 +131,30 @@ def set_start(run: Engine, seed: int) -> None:
 
 @torch.no_grad()
 def find_start(run: Engine, seed: int) -> Start | None:
-    """A cut of the graph of walks, or k-means in the space L_NF has shaped."""
-    c, average = run.config.start, run.state.average
+    """A cut of the graph of walks, or k-means in the space L_NF has shaped; with a constraint, its values for them."""
+    c, average, grounds = run.config.start, run.state.average, run.groups is not None and run.config.start.ground > 0
     if c.kind == "none":
         return None
     if c.kind == "walks":
         ends = [run.walk(run.x, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
-        return cut_graph(run.x.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
-    z = F.normalize(average.nf_projector(average.encoder(run.x))).cpu().numpy()
-    return Start(kmeans(z, run.n_clusters, seed, n_init=c.repeats)[0], crossing=None)
+        start = cut_graph(run.x.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+    else:
+        features = [average.nf_projector(average.encoder(x)) for x in run.blocks()]
+        z = F.normalize(torch.cat(features)).cpu().numpy()
+        finer = min(c.nodes, len(z) // c.node_rows) if grounds else 0
+        start = Start(kmeans(z, max(run.n_clusters, finer), seed, n_init=c.repeats)[0], crossing=None)
+    return start._replace(labels=grounded(run, start.labels)) if grounds else start
+
+
+def grounded(run: Engine, labels: np.ndarray) -> np.ndarray:
+    """The constraint's values of the rows, in place of clusters whose numbers mean nothing."""
+    assert run.groups is not None
+    (term,) = (term for term in run.config.objective.values() if isinstance(term, Symbolic))
+    found = ground(
+        torch.as_tensor(labels, dtype=torch.long),
+        run.groups,
+        term.constraint,
+        restarts=run.config.start.ground,
+        generator=torch.Generator().manual_seed(run.seed),
+    )
+    return found.values.argmax(1).numpy()

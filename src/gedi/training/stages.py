@@ -24,6 +24,7 @@ from gedi.training.world import World
 
 STAGES = ("start", "step1", "after step1", "embedding", "after embedding", "step2", "after step2")
 WINDOW = 50  # iterations between two lines of history, and two looks at the best state
+BLOCK, IMAGE_BLOCK = 4096, 256  # rows of a forward pass over all data
 OWN = ("buffer", "noise", "queue")  # tensors of a checkpoint of which every process has its own
 
 
@@ -144,6 +145,10 @@ class Stages:
         state.stage, state.iteration = f"after {name}", 0
         self._save_if_due(stage_ended=config.iterations > 0)
 
+    def blocks(self) -> tuple[torch.Tensor, ...]:
+        """All rows, in blocks that a forward pass can hold."""
+        return self.x.split(BLOCK if self.config.net.encoder == "mlp" else IMAGE_BLOCK)
+
     def attempts(self) -> Iterator[int]:
         """The starts of step 2 still to be tried, each from the weights of step 1."""
         config = self.config
@@ -248,7 +253,7 @@ class Stages:
 
     @torch.no_grad()
     def _look_for_worries(self) -> None:
-        used = torch.cat([self.state.average.scores(x).argmax(1) for x in self.x.split(4096)]).unique()
+        used = torch.cat([self.state.average.scores(x).argmax(1) for x in self.blocks()]).unique()
         values = self.values | {"empty_clusters": float(self.n_clusters - len(used))}
         for symptom in worries(values, n_clusters=self.n_clusters, max_drop=self.config.dam.max_drop):
             self._warn(symptom)

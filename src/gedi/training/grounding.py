@@ -1,0 +1,97 @@
+"""Which cluster is which value of a constraint: found from the groups of rows it speaks of, without labels.
+
+A constraint's probability alone cannot tell: a network that calls every image 0 satisfies a + b == c for certain. So
+the clusters are taken as what is *observed*, and the values as what is hidden behind them. All models of the constraint
+are equally likely beforehand, a value v shows as cluster m with probability P(m | v), and
+
+    P(clusters of a group) = mean over the models (v_1, ..., v_k) of P(m_1 | v_1) ... P(m_k | v_k).
+
+Its maximum, found by EM from random starts, has no trivial solution: calling everything 0 explains nothing about which
+clusters stand together. There may be more clusters than values, so a digit written in two ways can be two of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch.nn import functional as F
+
+from gedi.logic import Constraint
+
+FIRST, LAST = 15, 100  # EM iterations of every start, and at most of the best ones
+FINALISTS = 4
+MOST_GROUPS = 2_000  # that the search looks at: more make it slower, not better
+PSEUDO = 1.0  # rows that every value has seen before any were: none is ever impossible
+
+
+class Grounding(NamedTuple):
+    """How likely each row is to have each value, given its group and the constraint; and how much that explains."""
+
+    values: torch.Tensor  # [rows, values]
+    gain: float  # nats a group by which the constraint explains its clusters better than their sizes alone
+
+
+def ground(
+    clusters: torch.Tensor, groups: torch.Tensor, constraint: Constraint, *, restarts: int, generator: torch.Generator
+) -> Grounding:
+    """Values of all rows from their ``clusters`` [rows] and ``groups`` [groups, variables]."""
+    shown = clusters[groups]
+    shares = torch.bincount(clusters).double() / len(clusters)
+    few = shown[torch.randperm(len(shown), generator=generator)[:MOST_GROUPS]]
+    n_values = constraint.variables[0].size
+    found = []
+    for _ in range(restarts):
+        random = torch.rand(n_values, len(shares), generator=generator, dtype=torch.float64).log().neg()
+        emission = (random / random.sum(1, keepdim=True) + shares) / 2
+        found.append(_climb(emission, few, shares, constraint, FIRST))
+    best = sorted(found, key=_likelihood, reverse=True)[:FINALISTS]
+    emission, _ = max((_climb(start, few, shares, constraint, LAST) for start, _ in best), key=_likelihood)
+    emission, _ = _climb(emission, shown, shares, constraint, FIRST)
+    values, log_likelihood = _expect(emission, shown, constraint)
+    rows = torch.zeros(len(clusters), n_values, dtype=torch.float64)
+    rows.index_add_(0, groups.flatten(), values.flatten(0, 1))
+    alone = shares.log()[shown].sum(1)
+    gain = (log_likelihood - alone).mean() - _log_models(constraint)
+    return Grounding(rows / rows.sum(1, keepdim=True), float(gain))
+
+
+def _log_models(constraint: Constraint) -> float:
+    """The logarithm of how many models there are."""
+    uniform = {v.name: torch.full((1, v.size), 1 / v.size, dtype=torch.float64).log() for v in constraint.variables}
+    return float(constraint.log_prob(uniform)) - float(sum(p[0, 0] for p in uniform.values()))
+
+
+def _likelihood(found: tuple[torch.Tensor, float]) -> float:
+    return found[1]
+
+
+def _climb(
+    emission: torch.Tensor, shown: torch.Tensor, shares: torch.Tensor, constraint: Constraint, iterations: int
+) -> tuple[torch.Tensor, float]:
+    """EM; the emission it ends at and the log-likelihood of the groups just before."""
+    before = -torch.inf
+    for _ in range(iterations):
+        values, log_likelihood = _expect(emission, shown, constraint)
+        total = float(log_likelihood.sum())
+        if total - before < 1e-6 * len(shown):
+            break
+        before = total
+        counts = torch.zeros_like(emission).index_add_(1, shown.flatten(), values.flatten(0, 1).T)
+        counts += PSEUDO * shares
+        emission = counts / counts.sum(1, keepdim=True)
+    return emission, before
+
+
+def _expect(emission: torch.Tensor, shown: torch.Tensor, constraint: Constraint) -> tuple[torch.Tensor, torch.Tensor]:
+    """P(value | clusters of its group, rule) [groups, variables, values], and each group's log-likelihood.
+
+    The latter lacks the logarithm of the number of models.
+    """
+    log_e = emission.log().T[shown]  # [groups, variables, values]
+    evidence = log_e.logsumexp(2)
+    names = constraint.inputs
+    log_p = dict(zip(names, F.log_softmax(log_e, dim=2).unbind(1), strict=True))
+    marginals = constraint.marginals(log_p)
+    log_likelihood = evidence.sum(1) + constraint.log_prob(log_p, check=False)
+    return torch.stack([marginals[name] for name in names], dim=1), log_likelihood
