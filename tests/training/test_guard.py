@@ -13,8 +13,8 @@ from gedi.cli import main
 from gedi.data import load
 from gedi.training import recipe, stages
 from gedi.training.checkpoint import Checkpoints, pack
-from gedi.training.config import GuardConfig
-from gedi.training.guard import DivergedError, Guard, GuardWarning, Symptom, divergence, is_calm, worries
+from gedi.training.config import GuardConfig, SamplerConfig
+from gedi.training.guard import DivergedError, Guard, GuardWarning, Symptom, cold_sampler, divergence, is_calm, worries
 from gedi.training.model import fit_rows
 from gedi.training.recipe import train
 from gedi.training.stages import StoppedError
@@ -53,6 +53,16 @@ def test_ordinary_numbers_are_no_symptom():
 def test_numbers_near_a_limit_are_neither_a_symptom_nor_calm():
     near = {"generative": -500.0}
     assert divergence(near, LIMITS) is None and not is_calm(near, LIMITS)
+
+
+def test_a_cold_sampler_is_told_of_before_the_first_iteration(make_engine, tiny):
+    assert cold_sampler(SamplerConfig(noise=0.01, step=1.0)).seen.startswith("the sampler's temperature")
+    assert cold_sampler(SamplerConfig(noise=0.1)) is None  # unset: temperature 1
+    assert cold_sampler(SamplerConfig(noise=0.1, step=0.005)) is None
+    run = make_engine(tiny(sampler__step=1.0, sampler__noise=0.01, sampler__final_noise=0.01))
+    with pytest.warns(GuardWarning, match="temperature"):
+        next(run.stage("step1", run.config.step1))
+    assert [(e["stage"], e["iteration"], e["action"]) for e in run.guard.events] == [("step1", 0, "warned")]
 
 
 def test_clusters_that_do_not_form_walks_that_leave_and_empty_clusters_are_worries():
@@ -236,8 +246,10 @@ def test_the_literal_setting_is_caught_rolled_back_and_reported(tmp_path, capsys
     said = capsys.readouterr().err
     assert code == 3 and "results.json" in said and "rolled back" in said
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert results["guard"][0]["iteration"] < 500 and "max_gap" in results["guard"][0]["seen"]
-    assert [event["action"].split()[0] for event in results["guard"]] == ["rolled"] * 3 + ["stopped"]
+    warned, first, *_ = results["guard"]
+    assert warned["iteration"] == 0 and "temperature" in warned["seen"]
+    assert first["iteration"] < 500 and "max_gap" in first["seen"]
+    assert [event["action"].split()[0] for event in results["guard"]] == ["warned", *["rolled"] * 3, "stopped"]
     for path in (tmp_path / "run").iterdir():
         if path.suffix in (".json", ".jsonl", ".yaml"):
             assert not any(word in path.read_text() for word in ("NaN", "Infinity", ".nan", ".inf"))

@@ -32,17 +32,19 @@ def run(budget: Budget, out: Path, jobs: int, say: Say) -> Outcome:
             cell["data"],
             str(cell["seed"]),
             f"{cell['gap_alone']:.2g}",
+            str(cell["warned"]),
             str(cell["first_seen"]),
-            ", ".join(str(event["iteration"]) for event in cell["events"]),
+            ", ".join(str(event["iteration"]) for event in cell["events"] if event["action"] != "warned"),
             cell["end"],
         ]
         for cell in cells
     ]
     columns = ["data", "seed", f"energy gap after {ALONE} iterations, unwatched"]
-    columns += ["first noticed at iteration", "all events at", "the run"]
+    columns += ["warned of at iteration", "first left its limits at", "all events at", "the run"]
     notes = [
-        "The paper's settings for synthetic data, samples free to leave the box; step 1 only. Every event but the last "
-        "is a rollback that halves the learning rate, so later ones come later.",
+        "The paper's settings for synthetic data, samples free to leave the box; step 1 only. The warning is of the "
+        "sampler's temperature, and needs no iteration. Every event but the last is a rollback that halves the "
+        "learning rate, so later ones come later.",
     ]
     outcome = Outcome(TITLE, columns, rows, notes)
     content = {"name": NAME, "title": TITLE, "scale": budget.scale, "seeds": list(budget.seeds)}
@@ -72,6 +74,8 @@ def _measure(data: str, seed: int, settings: TrainingConfig, budget: Budget, say
         except DivergedError as error:
             events, end = error.events, "stopped with a report"
     gap = [line["generative"] for line in history if "generative" in line][-1]
-    first = events[0]["iteration"] if events else None
-    say(f"{data} seed {seed}: first noticed at iteration {first}, {end}")
-    return {"data": data, "seed": seed, "gap_alone": gap, "first_seen": first, "events": events, "end": end}
+    warned = next((event["iteration"] for event in events if event["action"] == "warned"), None)
+    first = next((event["iteration"] for event in events if event["action"] != "warned"), None)
+    say(f"{data} seed {seed}: warned of at iteration {warned}, first left its limits at {first}, {end}")
+    seen = {"warned": warned, "first_seen": first, "events": events}
+    return {"data": data, "seed": seed, "gap_alone": gap, **seen, "end": end}

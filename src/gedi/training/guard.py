@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import torch
 
 from gedi.errors import GediError
-from gedi.training.config import GuardConfig
+from gedi.training.config import GuardConfig, SamplerConfig
 
 Packed = tuple[dict[str, torch.Tensor], dict[str, Any]]  # a packed TrainState: tensors and counters
+COLDEST = 0.01  # temperature of a sampler below which it is worth a word
 CALM = 0.1  # a state is worth going back to if every number is below this share of its limit
 
 
@@ -78,6 +79,20 @@ def _measures(values: Mapping[str, float], limits: GuardConfig) -> dict[str, tup
             f"{COOLER}; the samples have left the data",
         ),
     }
+
+
+def cold_sampler(sampler: SamplerConfig) -> Symptom | None:
+    """A sampler that climbs rather than samples: settings alone tell, before the first iteration."""
+    if sampler.step is None or sampler.noise is None:
+        return None
+    temperature = sampler.noise**2 / (2 * sampler.step)
+    if temperature >= COLDEST:
+        return None
+    return Symptom(
+        f"the sampler's temperature, noise**2 / (2 step), is {temperature:.2g} where samples of the density have 1: it "
+        "climbs rather than samples, and the energy may grow without end",
+        "leave sampler.step unset, and bound the drift with sampler.max_drift",
+    )
 
 
 def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | None) -> list[Symptom]:

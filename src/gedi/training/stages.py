@@ -16,7 +16,7 @@ from gedi.training.checkpoint import Checkpoints, Tensors, pack, unpack
 from gedi.training.config import StageConfig, TrainingConfig
 from gedi.training.expected import ExpectedCheckpoint, longest_queue
 from gedi.training.groups import find_groups
-from gedi.training.guard import DivergedError, Guard, Packed, Symptom, is_calm, worries
+from gedi.training.guard import DivergedError, Guard, Packed, Symptom, cold_sampler, is_calm, worries
 from gedi.training.journal import Journal, Log, Progress
 from gedi.training.schedule import adam, rate
 from gedi.training.state import Best, TrainState, averaged_copy
@@ -118,6 +118,8 @@ class Stages:
             state.optimiser = adam(state.net, config)
             state.stage, state.iteration, state.objective = name, 0, None
             self.guard.begin_stage(pack(state))
+            if name == "step1" and config.iterations and (symptom := cold_sampler(self.config.sampler)) is not None:
+                self._warn(symptom)
         self.values.clear()  # a line of history tells of its own stage only
         state.net.train()
         while state.iteration < config.iterations:
