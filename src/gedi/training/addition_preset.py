@@ -6,17 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gedi.errors import ConfigError
-from gedi.training.config import (
-    AugmentConfig,
-    DamConfig,
-    NetConfig,
-    SamplerConfig,
-    StageConfig,
-    StartConfig,
-    TrainingConfig,
-)
+from gedi.training.config import TrainingConfig
+from gedi.training.image_presets import paper_mnist
 from gedi.training.presets import digits
-from gedi.training.terms import Energy, Gaussian, Sinkhorn, Symbolic
+from gedi.training.terms import Symbolic
 
 EPOCHS = {100: 100, 1_000: 30, 10_000: 5}  # of both steps, by the number of triplets (Appendix K)
 
@@ -30,33 +23,11 @@ def laptop(n: int) -> TrainingConfig:
 
 def paper(n: int) -> TrainingConfig:
     """The table of Appendix G, column Addition, for n triplets."""
+    config = paper_mnist()
     epochs = EPOCHS[min(EPOCHS, key=lambda known: abs(known - n))]
-    stage = StageConfig(
-        iterations=epochs * max(1, 3 * n // 60),
-        batch_size=60,
-        learning_rate=1e-4,
-        warmup=0,
-        decay_from=1.0,
-        average=0.0,
-    )
-    sampler = SamplerConfig(steps=10, noise=0.01, final_noise=0.01, step=1.0, max_drift=None, burn_in=None)
-    sampler = replace(sampler, max_gap=None, buffer_size=10_000, from_data=0.0, data_noise=0.0)
-    return TrainingConfig(
-        net=NetConfig(hidden=(128, 128), representation=128, embedding=128, projector_hidden=256, first="linear"),
-        sampler=sampler,
-        dam=DamConfig(radius=0.03, max_drop=None),
-        augment=AugmentConfig(noise=0.3, shift=4.0),
-        objective={
-            "generative": Energy(size=0.0),
-            "negative_free": Gaussian(),
-            "clustering": Sinkhorn(weight=1000.0, dam=500.0, anchor=0.0, firmness=1.0, marginals="uniform"),
-        },
-        start=StartConfig(kind="none"),
-        scaling="global",
-        keep_best=False,
-        step1=stage,
-        step2=replace(stage),
-    )
+    for stage in (config.step1, config.step2):
+        stage.iterations = epochs * max(1, 3 * n // stage.batch_size)
+    return config
 
 
 def smoke(n: int) -> TrainingConfig:
