@@ -187,7 +187,7 @@ def test_counters_are_checked(folder, restore, refused, edit, why):
     ("edit", "why"),
     [
         (lambda t: t.pop("queue"), "lacks"),
-        (lambda t: t.pop("after_step1/low"), "lacks"),
+        (lambda t: t.pop("after_step1/density.low"), "lacks"),
         (lambda t: t.pop("optimiser/0/step"), "lacks"),
         (lambda t: t.update({"optimiser/99/step": torch.ones(())}), "not known"),
         (lambda t: t.update({"optimiser/x": torch.ones(())}), "not known"),
@@ -200,7 +200,7 @@ def test_counters_are_checked(folder, restore, refused, edit, why):
         (lambda t: t.update({"start_labels": t["start_labels"][:3].clone()}), "start_labels"),
         (lambda t: t.update({"start_labels": t["start_labels"].float()}), "float32"),
         (lambda t: t.update({"marginals": t["marginals"] * 0}), "not positive"),
-        (lambda t: t.update({"net/low": t["net/low"] * math.nan}), "not finite"),
+        (lambda t: t.update({"net/density.low": t["net/density.low"] * math.nan}), "not finite"),
     ],
 )
 def test_a_checkpoint_is_the_runs_own(folder, restore, refused, edit, why):
