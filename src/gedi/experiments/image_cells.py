@@ -76,12 +76,13 @@ def cells_of(data: str, row: str, budget: Budget) -> list[ImageCell]:
     """The cells of one row on one data set, one a seed."""
     preset = {"smoke": "smoke", "laptop": "images"}.get(budget.scale, f"paper-{data}")
     _, method, variant = ROWS[row]
-    limits = {"rows": budget.rows, "iterations": budget.iterations}
-    return [ImageCell(data, DATA[data], seed, method, preset, variant, **limits) for seed in budget.seeds]
+    first = ImageCell(data, DATA[data], 0, method, preset, variant, rows=budget.rows, iterations=budget.iterations)
+    return [replace(first, seed=seed) for seed in budget.seeds]
 
 
-def measure(cell: ImageCell, models: Path | None = None, *, out: Path | None = None) -> Measured:
+def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) -> Measured:
     """Fit, and ask all that any of the tables shows; samples are drawn in ``out``."""
+    assert isinstance(cell, ImageCell)
     more = functools.partial(of_image_fit, picture=None if out is None else cell.picture(out))
     return cells.measure(cell, models, more=more)
 
@@ -110,7 +111,7 @@ def lay_out(
     check_present()
     table = {(data, row): cells_of(data, row, budget) for data in DATA for row in rows}
     wanted = [cell for group in table.values() for cell in group]
-    found = run_cells(wanted, out, jobs, say, measure=functools.partial(measure, out=out))  # type: ignore[arg-type]
+    found = run_cells(wanted, out, jobs, say, measure=functools.partial(measure, out=out))
     scores = (*summary.SCORES, *SCORES)
     groups = {place: summary.summary([found[cell] for cell in group], scores) for place, group in table.items()}
     listed = [
