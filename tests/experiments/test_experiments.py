@@ -19,10 +19,10 @@ from gedi.experiments.landscapes import draw_landscape, walk_paths
 from gedi.experiments.one_step import of_density
 from gedi.experiments.outcome import budget
 from gedi.experiments.plots import in_order_of_appearance
+from gedi.experiments.representation import of_representation
 from gedi.experiments.stability import stability
 from gedi.experiments.summary import mean_std, summary
 from gedi.experiments.table1 import differences
-from gedi.experiments.table_methods import of_representation
 from gedi.training.presets import preset
 
 

@@ -26,6 +26,7 @@ SMALL = {
     "embedding.iterations": 4,
     "step2.iterations": 8,
     "objective.clustering.queue": 100,
+    "objective.clustering.frozen": 3,
     "sampler.buffer_size": 100,
 }
 

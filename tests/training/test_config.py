@@ -78,6 +78,7 @@ def test_a_wrong_type_is_refused_in_one_line_that_names_the_key(path, value):
         ("objective.clustering.firmness", 0.0),
         ("objective.clustering.firmness", 1.1),
         ("objective.clustering.queue", -1),
+        ("objective.clustering.frozen", -1),
         ("dam.steps", -1),
         ("dam.radius", -0.1),
         ("augment.neighbours", -1),

@@ -142,3 +142,14 @@ def test_the_queue_keeps_the_newest_embeddings(make_engine, tiny):
         views = SimpleNamespace(run=run, z=torch.full((4, 8), value), n=2)
         run.config.objective["clustering"].remember(views)
     assert run.state.queue[:, 0].tolist() == [2.0, 2.0, 1.0]
+
+
+def test_frozen_prototypes_wait_while_the_rest_of_the_net_moves(make_engine, tiny):
+    run = make_engine(tiny(start__kind="none", objective__clustering__frozen=3))
+    net, moved = run.state.net, []
+    for batch in run.stage("step2", run.config.step2):
+        before = net.prototypes.directions.clone(), net.projector.layers[0].weight.clone()
+        run.descend(losses := recipe.all_losses(run, batch), weights(run, losses))
+        after = net.prototypes.directions, net.projector.layers[0].weight
+        moved.append([not torch.equal(a, b) for a, b in zip(before, after, strict=True)])
+    assert moved == [[False, True]] * 3 + [[True, True]] * 3

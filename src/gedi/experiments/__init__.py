@@ -55,6 +55,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "fig-landscapes", "Clusters, energy landscapes, DAM walks and samples", "landscapes", laptop_seeds=1
         ),
         _experiment("table-digits", "Handwritten digits against k-means, spectral and Ward", "digits", laptop_seeds=5),
+        _experiment("table2", "Clusters on SVHN, CIFAR-10 and CIFAR-100 (Table 2)", "table2", laptop_seeds=1),
+        _experiment("table3", "Ablation on SVHN, CIFAR-10 and CIFAR-100 (Table 3)", "table3", laptop_seeds=1),
+        _experiment("table-probe", "Linear probe on images (Appendix J)", "table_probe", laptop_seeds=1),
+        _experiment("table-fid", "Samples of images, FID (Appendix J)", "table_fid", laptop_seeds=1),
+        _experiment("table-ood", "Foreign images told from own ones (Appendix J)", "table_ood", laptop_seeds=1),
         _experiment("table-nesy", "MNIST addition: symbols grounded by a constraint (Table 4)", "table_nesy", 3),
         _experiment("table-methods", "Every method on digits and MNIST", "table_methods", laptop_seeds=1),
         _experiment("table-one-step", "GEDI in one step and in two", "one_step", laptop_seeds=5),

@@ -90,7 +90,7 @@ class Cell:
         """The training settings of a GEDI, JEM or SwAV cell, before lengths are filled in from the data."""
         if self.variant not in ABLATIONS:
             raise ConfigError(f"There is no variant {self.variant!r}; there are: {', '.join(ABLATIONS)}.")
-        image_shape = _image_shape(self.dataset)
+        image_shape = self.image_shape()
         n_features = math.prod(image_shape) if image_shape else 2
         config = with_method(preset(self.preset, n_features=n_features, image_shape=image_shape), self.method)
         ABLATIONS[self.variant](config)
@@ -101,6 +101,10 @@ class Cell:
             for stage in (config.step1, config.embedding, config.step2):
                 stage.iterations = min(stage.iterations, self.iterations)
         return config
+
+    def image_shape(self) -> tuple[int, ...] | None:
+        """Of the data, by which a preset is chosen."""
+        return _image_shape(self.dataset)
 
     def __str__(self) -> str:
         parts = [self.dataset, self.method, self.variant if self.variant != "full" else "", self.preset or ""]
@@ -142,7 +146,8 @@ def measure(
 ) -> Measured:
     """Fit one cell and measure it on its test split; with ``models``, the trained model is kept there too.
 
-    ``more`` gives further numbers of a trained model. Its time is not the fit's.
+    ``more`` gives further numbers of a trained model, and may give scores and labels in place of the model's own if it
+    has no clusters. Its time is not the fit's.
     """
     data = data or cell_data(cell)
     began = time.monotonic()
@@ -162,7 +167,7 @@ def measure(
     if more is not None:
         numbers |= more(cell, model, data)
     measured = {"key": cell.key, "cell": asdict(cell), **clustering_scores(data.y_test, labels), **diverged}
-    measured |= {"seconds": round(seconds, 2), **numbers, "labels": labels.tolist(), "provenance": runs.provenance()}
+    measured |= {"seconds": round(seconds, 2), "labels": labels.tolist(), **numbers, "provenance": runs.provenance()}
     return json.loads(json.dumps(runs.finite(measured)))
 
 
@@ -300,7 +305,10 @@ def _fit_gedi(
     # The seed is drawn as scikit-learn's convention has it: the same fit as GEDI(..., random_state=cell.seed).
     seed = int(np.random.RandomState(cell.seed).randint(2**31 - 1))
     shape = data.x_train.shape[1:]
-    rows, test = (check_rows(x.reshape(len(x), -1), n_clusters=None) for x in (data.x_train, data.x_test))
+    is_bytes = data.x_train.dtype == np.uint8  # images, of which a byte a pixel must not become eight
+    rows, test = (
+        check_rows(x.reshape(len(x), -1), n_clusters=None, images=is_bytes) for x in (data.x_train, data.x_test)
+    )
     image_shape = shape if len(shape) == 3 else None
     model = fit_rows(rows, n_clusters=cell.n_clusters, config=cell.config(), seed=seed, image_shape=image_shape)
     if models is not None:

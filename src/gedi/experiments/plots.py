@@ -80,3 +80,25 @@ def image_grid(images: np.ndarray, image_shape: tuple[int, ...]) -> Figure:
     for place in made.axes:
         place.set_axis_off()
     return made
+
+
+def image_panels(panels: dict[str, np.ndarray], *, columns: int = 8) -> Figure:
+    """Panels side by side, each a grid of images [n, H, W, C] in bytes under its title."""
+    made, axes = figure(1, len(panels))
+    for place, (title, images) in zip(axes.ravel(), panels.items(), strict=True):
+        place.set_title(title if len(images) else f"{title}: none")
+        place.set_axis_off()
+        if len(images):
+            grid = tiled(images, columns)
+            place.imshow(grid.squeeze(-1) if grid.shape[-1] == 1 else grid, cmap="gray", vmin=0, vmax=255)
+    return made
+
+
+def tiled(images: np.ndarray, columns: int) -> np.ndarray:
+    """Images [n, H, W, C] as one, in rows of ``columns`` with a white line between; places left over are white."""
+    n, height, width, channels = images.shape
+    rows = -(-n // columns)
+    grid = np.full((rows * columns, height + 1, width + 1, channels), 255, dtype=images.dtype)
+    grid[:n, :height, :width] = images
+    grid = grid.reshape(rows, columns, height + 1, width + 1, channels).swapaxes(1, 2)
+    return grid.reshape(rows * (height + 1), columns * (width + 1), channels)

@@ -20,10 +20,10 @@ NOTE_NEAREST = (
 )
 
 
-def summary(found: Sequence[Measured]) -> dict[str, Any]:
+def summary(found: Sequence[Measured], scores_of: Sequence[str] = SCORES) -> dict[str, Any]:
     """Mean, standard deviation, lowest and highest of every score over the cells of a group."""
     scores: dict[str, Any] = {"n": len(found), "diverged": sum("diverged" in m for m in found)}
-    for name in SCORES:
+    for name in scores_of:
         values = [m[name] for m in found if m.get(name) is not None]
         if values:
             scores[name] = {
@@ -35,13 +35,13 @@ def summary(found: Sequence[Measured]) -> dict[str, Any]:
     return scores
 
 
-def mean_std(group: dict[str, Any], score: str = "nmi") -> str:
+def mean_std(group: dict[str, Any], score: str = "nmi", digits: int = 2) -> str:
     """'0.98 ± 0.02', and how many fits diverged if any did; a dash if none has this score."""
     if score not in group:
         return "–"
     s = group[score]
     diverged = f" ({group['diverged']} of {group['n']} diverged)" if group["diverged"] else ""
-    return f"{s['mean']:.2f} ± {s['std']:.2f}{diverged}"
+    return f"{s['mean']:.{digits}f} ± {s['std']:.{digits}f}{diverged}"
 
 
 def lowest(group: dict[str, Any], score: str = "nmi") -> str:

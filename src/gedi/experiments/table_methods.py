@@ -5,18 +5,12 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-import numpy as np
-from sklearn.metrics import pairwise_distances_argmin
-
-from gedi.data import load
-from gedi.evaluation import knn_accuracy, linear_probe, nmi
 from gedi.experiments import cells
-from gedi.experiments.cells import Cell, CellData, Measured, run_cells
+from gedi.experiments.cells import Cell, run_cells
 from gedi.experiments.outcome import Budget, Outcome, Say
+from gedi.experiments.representation import of_representation
 from gedi.experiments.summary import divergence_notes, mean_std, spread_note, summary, write_json
-from gedi.training.model import TrainedModel
 from gedi.training.presets import METHODS
-from gedi.training.start import kmeans
 
 NAME, TITLE = "table-methods", "All methods on handwritten digits (1,797 of 8x8) and on MNIST (10,000 of 28x28)"
 ROWS = {"digits": None, "mnist": 10_000}
@@ -48,24 +42,6 @@ def cells_of(data: str, method: str, budget: Budget) -> list[Cell]:
     rows = budget.rows or ROWS[data]
     made = [Cell(data, 10, s, method, preset, rows=rows, iterations=budget.iterations) for s in budget.seeds]
     return made if method in METHODS else [Cell(data, 10, s, method, rows=rows) for s in budget.seeds]
-
-
-def of_representation(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
-    """How well a linear classifier, neighbours and k-means do on enc(x); labels come in here, after training."""
-    train, test = (x.reshape(len(x), -1) for x in (data.x_train, data.x_test))
-    if model is not None:
-        train, test = model.represent(train), model.represent(test)
-    y_train, y_test = load(cell.dataset, n=cell.rows, seed=cell.seed).y, data.y_test
-    assert y_train is not None
-    _, centres = kmeans(train, cell.n_clusters, cell.seed, n_init=10)
-    found = pairwise_distances_argmin(test, centres)
-    numbers = {"nmi_of_representation": nmi(y_test, found)}
-    if cell.dataset == "digits":  # one split only: probes learn from every other image, and are asked about the rest
-        train, test, y_train, y_test = train[::2], test[1::2], y_train[::2], y_test[1::2]
-    # One unit for all features: the probe's learning rate is the paper's, for representations of about this size.
-    unit = float(np.std(train)) or 1.0
-    numbers["probe"] = linear_probe(train / unit, y_train, test / unit, y_test)
-    return numbers | {"knn": knn_accuracy(train, y_train, test, y_test)}
 
 
 def notes(budget: Budget) -> list[str]:

@@ -112,6 +112,8 @@ class Engine(Stages):
         with self.world.together():  # gathered representations send their gradients back
             self.world.fabric.backward(loss)
         self.world.average_gradients(net.parameters())
+        if self._holds_prototypes():
+            net.prototypes.directions.grad = None  # not zero: Adam would count the iterations without one
         gradients = [p.grad for p in net.parameters() if p.grad is not None]
         self.values.update({name: float(term.detach()) for name, term in terms.items()})
         self.values["gradient_norm"] = float(torch.nn.utils.get_total_norm(gradients))
@@ -124,6 +126,10 @@ class Engine(Stages):
         with self.journal.timed("optimiser"):
             optimiser.step()
         self._smooth_objective()
+
+    def _holds_prototypes(self) -> bool:
+        state, terms = self.state, self.config.objective.values()
+        return state.stage == "step2" and any(term.holds_prototypes(state.iteration) for term in terms)
 
     def _smooth_objective(self) -> None:
         parts = [v for k, v in self.values.items() if k.startswith("clustering_") or k == "symbolic"]

@@ -88,8 +88,11 @@ class TrainedModel:
         """-||d log p / dx||, the paper's criterion (Appendix J), in scaled units; higher is more in-distribution."""
         return self._chunks(x, lambda rows: -self._exact.score(rows).norm(dim=1))
 
-    def sample(self, n: int, *, seed: int = 0, steps: int = 100) -> np.ndarray:
-        """``n`` samples of p_Psi: its own draws, or the training's chains moved on by ``steps`` Langevin steps."""
+    def sample(self, n: int, *, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
+        """``n`` samples of p_Psi: its own draws, or the training's chains moved on by ``steps`` Langevin steps.
+
+        With ``fresh``, chains start anew instead, uniformly in the box.
+        """
         if n < 1:
             raise DataError(f"The number of samples must be at least 1, got {n}.")
         c = self.config.sampler
@@ -99,7 +102,10 @@ class TrainedModel:
         drawn = self.net.eval().density.sample(n, generator)
         if drawn is not None:
             return self.scaler.inverse(drawn.numpy(), dtype=np.float64)
-        places = torch.randint(len(self.chains), (n,), generator=generator)
+        if fresh:
+            starts = self.box.uniform(n, generator)
+        else:
+            starts = self.chains[torch.randint(len(self.chains), (n,), generator=generator)]
 
         def move(chains: torch.Tensor) -> torch.Tensor:
             return sgld(
@@ -115,7 +121,7 @@ class TrainedModel:
             )[0]
 
         at_once = n if self.config.net.encoder == "mlp" else IMAGE_CHUNK
-        moved = torch.cat([move(self.chains[some]) for some in places.split(at_once)])
+        moved = torch.cat([move(some) for some in starts.split(at_once)])
         return self.scaler.inverse(moved.numpy(), dtype=np.float64)
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:

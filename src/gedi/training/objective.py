@@ -54,6 +54,10 @@ class Term(ABC):
         """Whether it takes part in this iteration of a stage in which several terms train."""
         return True
 
+    def holds_prototypes(self, iteration: int) -> bool:
+        """Whether the prototypes have to stay where they are in this iteration of step 2."""
+        return False
+
     def check(self) -> None:
         """Raise a ConfigError for settings that cannot work."""
         if not self.weight >= 0:

@@ -61,6 +61,7 @@ class Sinkhorn(Clustering):
     iterations: int = 3  # of Sinkhorn-Knopp
     firmness: float = 0.8  # how strictly a batch must meet the marginals: 1 exactly (SwAV), towards 0 not at all
     queue: int = 0  # past embeddings that join the assignment, as SwAV's queue (0: none)
+    frozen: int = 0  # first iterations of step 2 in which the prototypes do not move (SwAV: an epoch)
     equation: ClassVar[str] = "Eqs. 3-5"
 
     def losses(self, views: Views) -> dict[str, torch.Tensor]:
@@ -90,13 +91,17 @@ class Sinkhorn(Clustering):
             own = world.part(views.z[: views.n].detach())
             state.queue = torch.cat([own, state.queue])[: self.queue // world.size]
 
+    def holds_prototypes(self, iteration: int) -> bool:
+        return iteration < self.frozen
+
     def check(self) -> None:
         super().check()
         positive(epsilon=self.epsilon, iterations=self.iterations)
         if not 0 < self.firmness <= 1:
             raise ConfigError(f"firmness must lie in (0, 1], got {self.firmness}")
-        if self.queue < 0:
-            raise ConfigError(f"queue must not be negative, got {self.queue}")
+        for name in ("queue", "frozen"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
 
 
 @dataclass
