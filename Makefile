@@ -42,9 +42,10 @@ bench: $(STAMP)  ## measure speed
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/logic.py
 
-docs:  ## say where the documentation is
-	@echo "The documentation is plain Markdown: start with README.md, then the docs/ folder."
+docs: $(STAMP)  ## build the documentation into site/
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m mkdocs build --strict
 
 clean:  ## remove caches and build products (keeps .venv and runs/)
-	rm -rf build dist .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis src/*.egg-info
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,223 @@
+"""What mkdocs does to the pages when the site is built: tables out of code and results, links out of the folder.
+
+A page asks for a table with a line ``<!-- table: NAME -->``; `TABLES` says what there is. The tables are made from the
+code and from the files under results/ each time, so that they cannot say something else.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import json
+import posixpath
+import re
+import tokenize
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results" / "laptop"
+SHOWN_PRESETS = ("toy", "rows", "images")
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((\.\./[^)\s]+)\)")
+MARKER = re.compile(r"^<!-- table: ([a-z-]+) -->$", re.MULTILINE)
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def markdown_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A Markdown table; bars within cells are escaped."""
+    lines = [list(columns), *(list(row) for row in rows)]
+    texts = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
+    texts.insert(1, ["---"] * len(texts[0]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in texts)
+
+
+def comments_of(owner: type) -> dict[str, str]:
+    """The comment beside each field of a dataclass, by the field's name; inherited ones too."""
+    found: dict[str, str] = {}
+    for cls in reversed(owner.__mro__):
+        if is_dataclass(cls) and "__annotations__" in vars(cls):
+            found |= _own_comments(cls)
+    return found
+
+
+def _own_comments(cls: type) -> dict[str, str]:
+    source = inspect.getsource(cls)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    by_line = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    body = ast.parse(source).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for node in body.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            if texts := [by_line[line] for line in lines if line in by_line]:
+                found[node.target.id] = " ".join(texts)
+    return found
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value) or '""'
+
+
+def _choices(cls: type, name: str) -> str:
+    kind = next(str(field.type) for field in fields(cls) if field.name == name)
+    names = re.findall(r"['\"]([^'\"]+)['\"]", kind)
+    return f" ({', '.join(names)})" if kind.startswith("Literal[") else ""
+
+
+def settings_table() -> str:
+    """Every setting outside the objective, with its value in the presets that are chosen by shape."""
+    from gedi.training.presets import PRESETS
+
+    presets = [PRESETS[name]() for name in SHOWN_PRESETS]
+    config, comments = presets[0], comments_of(type(presets[0]))
+    columns = ["setting", *(f"`{name}`" for name in SHOWN_PRESETS), "meaning"]
+    parts, single = [], []
+    for field in fields(config):
+        group = getattr(config, field.name)
+        if field.name == "objective":
+            continue
+        if not is_dataclass(group):
+            values = [_value(getattr(preset, field.name)) for preset in presets]
+            single.append([f"`{field.name}`", *values, comments[field.name] + _choices(type(config), field.name)])
+            continue
+        about, rows = comments_of(type(group)), []
+        for item in fields(group):
+            values = [_value(getattr(getattr(preset, field.name), item.name)) for preset in presets]
+            meaning = about.get(item.name, "") + _choices(type(group), item.name)
+            rows.append([f"`{field.name}.{item.name}`", *values, meaning])
+        parts.append(f"### {field.name}: {comments[field.name]}\n\n{markdown_table(columns, rows)}")
+    return "\n\n".join([*parts, f"### The rest\n\n{markdown_table(columns, single)}"])
+
+
+def terms_table() -> str:
+    """Every setting of every kind of term, with its default."""
+    from gedi.training.terms import KINDS
+
+    parts = []
+    for family, kinds in KINDS.items():
+        rows = []
+        for kind, term in kinds.items():
+            about = comments_of(term)
+            for field in fields(term):
+                if field.name != "kind":
+                    meaning = about.get(field.name, "") + _choices(term, field.name)
+                    rows.append([f"`{kind}`", f"`objective.{family}.{field.name}`", _value(field.default), meaning])
+        columns = ["kind", "setting", "default", "meaning"]
+        parts.append(f"### objective.{family}\n\n{markdown_table(columns, rows)}")
+    return "\n\n".join(parts)
+
+
+def limits_table() -> str:
+    """The limits of the report's verdict."""
+    from gedi.report import verdict
+
+    body = inspect.getsource(verdict).split("LIMITS = {", 1)[1].split("\n}", 1)[0]
+    meanings = dict(re.findall(r'"(\w+)": Limit\(.*?\),\s*# (.*)', body))
+    rows = []
+    for name, limit in verdict.LIMITS.items():
+        sign = "≥" if limit.good > limit.fair else "≤"
+        rows.append([f"`{name}`", meanings[name], f"{sign} {limit.good:g}", f"{sign} {limit.fair:g}"])
+    return markdown_table(["measure", "what it is", "good", "doubtful; beyond it poor"], rows)
+
+
+def results_tables() -> str:
+    """Every table under results/laptop, as the command wrote it."""
+    parts = []
+    for path in sorted(RESULTS.glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        parts.append(_experiment(path.stem, content) if "table" in content else _measurements(path.stem, content))
+    return "\n\n".join(parts)
+
+
+def _experiment(name: str, content: dict[str, Any]) -> str:
+    table = content["table"]
+    parts = [f"### {name}: {content['title']}", _origin(name, content)]
+    if seconds := [cell["seconds"] for cell in content["cells"] if cell.get("seconds") is not None]:
+        parts.append(f"{len(seconds)} fits, {sum(seconds) / 60:,.0f} minutes of them together, beside other work.")
+    parts.append(markdown_table(table["columns"], table["rows"]))
+    parts.append("\n".join(f"* {note}" for note in content["notes"]))
+    parts += [f"![{content['title']}](../results/laptop/{file})" for file in content["files"] if file.endswith(".png")]
+    return "\n\n".join(parts)
+
+
+def _measurements(name: str, content: dict[str, Any]) -> str:
+    parts = [f"### {name}", _origin(name, content)]
+    single = {}
+    for title, value in content.items():
+        if title == "provenance":
+            continue
+        if isinstance(value, list):
+            columns = list(dict.fromkeys(column for line in value for column in line))
+            rows = [[_measured(line.get(column, "")) for column in columns] for line in value]
+            parts += [f"**{title}**", markdown_table(columns, rows)]
+        elif isinstance(value, dict):
+            parts += [f"**{title}**", markdown_table(["what", "value"], [[k, _measured(v)] for k, v in value.items()])]
+        else:
+            single[title] = value
+    if single:
+        parts.append(markdown_table(["what", "value"], [[k, _measured(v)] for k, v in single.items()]))
+    return "\n\n".join(parts)
+
+
+def _measured(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _origin(name: str, content: dict[str, Any]) -> str:
+    made = content["provenance"]
+    versions = ", ".join(f"{package} {version}" for package, version in made["versions"].items())
+    file = f"[`{name}.json`](../results/laptop/{name}.json)"
+    return f"`{made['command']}` · {made['date'][:10]} · {made['machine']} · {versions} · {file}"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "settings": settings_table,
+    "terms": terms_table,
+    "limits": limits_table,
+    "results": results_tables,
+}
+
+# -- links ------------------------------------------------------------------------------------------------------------
+
+
+def rewrite_links(text: str, repository: str | None) -> str:
+    """Links that leave docs/: pictures of results are part of the site, all else is in the repository.
+
+    Where the repository's address is not known (`repo_url` in mkdocs.yml), what was linked is named instead.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        picture, words, target = match.groups()
+        inside = posixpath.normpath(target.removeprefix("../"))
+        if inside.startswith("results/") and inside.endswith(".png"):
+            return f"{picture}[{words}]({inside})"
+        return f"[{words}]({repository.rstrip('/')}/blob/main/{inside})" if repository else words
+
+    return LINK.sub(replace, text)
+
+
+# -- what mkdocs calls ------------------------------------------------------------------------------------------------
+
+
+def on_files(files: Any, config: Any) -> Any:
+    from mkdocs.structure.files import File
+
+    for path in sorted(RESULTS.glob("*.png")):
+        files.append(File.generated(config, f"results/laptop/{path.name}", abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    filled = MARKER.sub(lambda match: TABLES[match[1]](), markdown)
+    return rewrite_links(filled, config.repo_url)
