@@ -143,11 +143,13 @@ def results_tables() -> str:
 def _experiment(name: str, content: dict[str, Any]) -> str:
     table = content["table"]
     parts = [f"### {name}: {content['title']}", _origin(name, content)]
-    if seconds := [cell["seconds"] for cell in content["cells"] if cell.get("seconds") is not None]:
+    if seconds := [cell["seconds"] for cell in content.get("cells", []) if cell.get("seconds") is not None]:
         parts.append(f"{len(seconds)} fits, {sum(seconds) / 60:,.0f} minutes of them together, beside other work.")
     parts.append(markdown_table(table["columns"], table["rows"]))
-    parts.append("\n".join(f"* {note}" for note in content["notes"]))
-    parts += [f"![{content['title']}](../results/laptop/{file})" for file in content["files"] if file.endswith(".png")]
+    parts.append("\n".join(f"* {note}" for note in content.get("notes", [])))
+    parts += [
+        f"![{content['title']}](../results/laptop/{file})" for file in content.get("files", []) if file.endswith(".png")
+    ]
     return "\n\n".join(parts)
 
 

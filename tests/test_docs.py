@@ -1,19 +1,40 @@
 """What the documentation shows can be done."""
 
+import importlib.util
+import json
 import re
+import runpy
 import sys
+from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+import yaml
 
 from gedi import GEDI
+from gedi.cli import main
+from gedi.report.verdict import LIMITS
+from gedi.training.config import TrainingConfig, paths
 from gedi.training.objective import kinds
 from gedi.training.terms import KINDS
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+RESULTS = ROOT / "results" / "laptop"
+COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report", "reproduce")
+COMMANDS += ("methods", "datasets")
+
+
+@pytest.fixture(scope="module")
+def hooks():
+    spec = importlib.util.spec_from_file_location("docs_hooks", DOCS / "hooks.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_the_how_to_of_a_term_of_ones_own_trains(monkeypatch):
@@ -45,3 +66,154 @@ def test_every_kind_of_term_is_on_the_page_of_the_family(family):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+# -- the site ---------------------------------------------------------------------------------------------------------
+
+
+class _Loader(yaml.SafeLoader):
+    """mkdocs.yml names one Python function, which is not looked up here."""
+
+
+_Loader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda loader, suffix, node: suffix)
+
+
+def pages_of(nav):
+    """All files that a navigation names."""
+    if isinstance(nav, str):
+        return [nav]
+    return [page for item in (nav.values() if isinstance(nav, dict) else nav) for page in pages_of(item)]
+
+
+def test_the_navigation_names_every_page_and_no_other():
+    config = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader=_Loader)
+    named = pages_of(config["nav"])
+    assert sorted(named) == sorted(path.name for path in DOCS.glob("*.md"))
+
+
+def test_the_site_builds_strictly(tmp_path, monkeypatch):
+    pytest.importorskip("material", reason="needs mkdocs-material: pip install 'gedi[docs]'")
+    pytest.importorskip("mkdocstrings", reason="needs mkdocstrings: pip install 'gedi[docs]'")
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    monkeypatch.chdir(ROOT)
+    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path / "site"), strict=True)
+    config.plugins.on_startup(command="build", dirty=False)
+    build(config)
+    site = tmp_path / "site"
+    assert '<pre class="mermaid">' in (site / "family.html").read_text(encoding="utf-8")
+    assert "predict_proba" in (site / "api.html").read_text(encoding="utf-8")
+    assert "sampler.box_margin" in (site / "settings.html").read_text(encoding="utf-8")
+    assert (site / "results" / "laptop" / "fig-landscapes.png").exists()
+    assert not list(site.rglob("hooks.py"))
+
+
+def test_the_table_of_settings_has_all_of_them_with_what_they_mean(hooks):
+    rows = {line.split("|")[1].strip(" `"): line for line in hooks.settings_table().splitlines() if line.count("|") > 2}
+    wanted = [path for path in paths(TrainingConfig()) if not path.startswith("objective.")]
+    assert [path for path in wanted if path not in rows] == []
+    assert [path for path in wanted if not rows[path].rstrip(" |").rsplit("|", 1)[1].strip()] == []
+    assert "as the others (paper) (waves, linear)" in rows["net.first"]
+    assert rows["start.kind"].split("|")[2:5] == [" walks ", " kmeans ", " kmeans "]
+
+
+def test_the_table_of_terms_has_every_setting_of_every_kind(hooks):
+    rows = [[cell.strip(" `") for cell in line.split(" | ")] for line in hooks.terms_table().splitlines()]
+    found = {(row[0].strip("| `"), row[1]): row[-1].strip(" |") for row in rows if len(row) == 4}
+    for family, members in KINDS.items():
+        for kind, term in members.items():
+            for field in fields(term):
+                assert field.name == "kind" or found[kind, f"objective.{family}.{field.name}"], (kind, field.name)
+
+
+def test_the_limits_of_the_verdict_are_those_of_the_code(hooks):
+    table = hooks.limits_table()
+    assert all(f"`{name}`" in table for name in LIMITS)
+    assert f"≥ {LIMITS['confidence'].good:g} | ≥ {LIMITS['confidence'].fair:g}" in table
+    assert f"≤ {LIMITS['sample_test'].good:g} | ≤ {LIMITS['sample_test'].fair:g}" in table
+
+
+def test_every_result_is_on_the_page_with_its_command(hooks):
+    text = hooks.results_tables()
+    for path in RESULTS.glob("*.json"):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        assert content["provenance"]["command"] in text
+        for row in content.get("table", {}).get("rows", []):
+            assert " | ".join(cell.replace("|", "\\|") for cell in map(str, row)) in text
+
+
+def test_links_out_of_the_folder_lead_to_the_repository_or_become_names(hooks):
+    text = "[`a.py`](../src/a.py) ![p](../results/laptop/p.png) [b](runs.md)"
+    own = "![p](results/laptop/p.png) [b](runs.md)"
+    assert hooks.rewrite_links(text, "https://x.org/g/") == f"[`a.py`](https://x.org/g/blob/main/src/a.py) {own}"
+    assert hooks.rewrite_links(text, None) == f"`a.py` {own}"
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_commands_that_a_page_shows_exist(path, capsys):
+    text = path.read_text(encoding="utf-8")
+    for command, line in re.findall(
+        r"^(?:srun )?gedi ([a-z]+)([^\n#]*)", "\n".join(shown_code(text)), flags=re.MULTILINE
+    ):
+        assert command in COMMANDS, command
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        known = capsys.readouterr().out
+        for flag in re.findall(r"(?<=\s)--?[a-z][a-z-]*(?![\w.-])", line):
+            assert flag in known or flag == "--help", f"gedi {command} {flag}"
+
+
+def shown_code(text):
+    """What a page shows as code: blocks, and words within a line."""
+    return re.findall(r"```[a-z]*\n(.*?)```", text, flags=re.DOTALL) + re.findall(r"`([^`\n]+)`", text)
+
+
+def test_settings_that_a_page_names_exist():
+    known = paths(TrainingConfig())
+    known += [
+        f"objective.{f}.{field.name}" for f, members in KINDS.items() for t in members.values() for field in fields(t)
+    ]
+    groups = {path.split(".")[0] for path in known if "." in path}
+    for page in ("settings.md", "troubleshooting.md", "report.md", "guide.md", "when-not-to-use.md"):
+        for words in re.findall(r"`([^`\n]+)`", (DOCS / page).read_text(encoding="utf-8")):
+            name = words.split()[0].removeprefix("--training.")
+            if re.fullmatch(r"\w+(\.\w+)+", name) and name.split(".")[0] in groups:
+                assert name in known, f"{page}: {name}"
+
+
+# -- the examples -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run_example(capsys, monkeypatch):
+    """A function: runs one of docs/examples as a script, and gives what it printed, by the words before the colon."""
+
+    def run(name):
+        monkeypatch.setattr(sys, "argv", [name])
+        runpy.run_path(str(DOCS / "examples" / name), run_name="__main__")
+        lines = capsys.readouterr().out.splitlines()
+        return dict(line.split(": ", 1) for line in lines if ": " in line)
+
+    return run
+
+
+def test_the_example_of_rows(run_example):
+    printed = run_example("rows.py")
+    assert sum(json.loads(printed["rows in each cluster"])) == 150
+    assert float(printed["NMI with the species, which training never saw"]) > 0.4
+    assert printed["log density of the flower is higher"] == "True"
+    assert printed["the same clusters after loading"] == "True"
+
+
+def test_the_example_of_an_image_folder(run_example):
+    printed = run_example("image_folder.py")
+    assert printed["columns"].startswith("image, cluster, probability")
+    assert sum(json.loads(printed["pictures in each cluster"])) == 60
+    assert [value for name, value in printed.items() if name.startswith("report of")] == ["report.html"]
+
+
+def test_the_example_of_a_constraint(run_example):
+    printed = run_example("constraint.py")
+    assert int(printed["rows whose cluster's number is their size"].rstrip("%")) >= 90
+    assert int(printed["pairs that keep the rule"].rstrip("%")) >= 90

@@ -1,0 +1,113 @@
+"""The pictures of the report and of explore that the documentation shows: short fits, seen through a real browser.
+
+    python docs/make_screenshots.py [RUNS]     # writes docs/images/*.png; needs playwright, and chromium on the path
+
+Runs are kept in the folder RUNS, if it is given, and not made again if they are there.
+The fits take seconds each and are much shorter than the defaults: the pictures show what the pages look like, not how
+good a model can be.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from gedi.cli import main
+from gedi.data import load
+from gedi.explore import ExploreServer, Site, find_examples
+from gedi.training import runs
+
+IMAGES = Path(__file__).parent / "images"
+SIZE = {"width": 1280, "height": 960}
+PATIENCE = 120_000  # milliseconds: a busy machine is not a broken page
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+LONGER_SMOKE = ["--preset", "smoke", "--training.step1.iterations", "400", "--training.step2.iterations", "200"]
+ALL_STEPS = ["--training.step2.iterations", "600"]  # of a method with one step: those of both
+SHORT_DIGITS = ["--preset", "digits", "--training.step1.iterations", "20"]
+SHORT_DIGITS += ["--training.embedding.iterations", "100", "--training.step2.iterations", "20"]
+
+
+def fit(run: Path, data: str, clusters: int, *words: str) -> Path:
+    """A run made by the command line, its report included, unless it was made before."""
+    if (run / "report.html").exists():
+        return run
+    if main(["fit", data, "--n-clusters", str(clusters), "--out", str(run), *words]) != 0:
+        raise SystemExit(f"gedi fit {data} failed")
+    return run
+
+
+@contextmanager
+def served(run: Path) -> Iterator[str]:
+    """The address at which a run is explored."""
+    with ExploreServer(Site(run, find_examples(runs.load(run), run, None)), port=0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def open_report(page: Page, path: Path) -> None:
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready=yes]")
+
+
+def shoot(page: Page, name: str, section: str | None = None) -> None:
+    """What is in the window, from the top or from a section on."""
+    top = f"document.querySelector('{section}').getBoundingClientRect().top + scrollY - 60" if section else "0"
+    page.evaluate(f"window.scrollTo({{top: {top}, behavior: 'instant'}})")
+    page.wait_for_timeout(1500)  # charts draw when they are first seen
+    page.screenshot(path=IMAGES / f"{name}.png")
+
+
+def make(work: Path, chromium: str) -> None:
+    IMAGES.mkdir(exist_ok=True)
+    points = "a,b\n" + "\n".join(f"{a:.3f},{b:.3f}" for a, b in load("moons", n=8, seed=7).x) + "\n3.0,3.0\n"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS, timeout=PATIENCE)
+        page = browser.new_context(viewport=SIZE, color_scheme="light").new_page()  # type: ignore[arg-type]
+        page.set_default_timeout(PATIENCE)
+
+        moons = fit(work / "moons", "moons", 2, *LONGER_SMOKE)
+        open_report(page, moons / "report.html")
+        shoot(page, "report-moons", "#plane")
+
+        with served(moons) as address:
+            page.goto(address)
+            page.set_input_files("#file", {"name": "new.csv", "mimeType": "text/csv", "buffer": points.encode()})
+            page.wait_for_selector("#rows:not([hidden])")
+            shoot(page, "explore")
+            page.goto("about:blank")  # or the server waits for the page's open connection
+
+        other = fit(work / "moons-swav", "moons", 2, "--preset", "smoke", "--method", "swav", *ALL_STEPS)
+        comparison = work / "comparison.html"
+        if not comparison.exists() and main(["report", str(moons), str(other), "--out", str(comparison)]) != 0:
+            raise SystemExit("gedi report failed")
+        open_report(page, comparison)
+        shoot(page, "comparison")
+
+        digits = fit(work / "digits", "digits", 10, *SHORT_DIGITS)
+        open_report(page, digits / "report.html")
+        shoot(page, "report-digits", "#exemplars")
+        browser.close()
+
+
+if __name__ == "__main__":
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        sys.exit("needs a chromium: apt-get install chromium")
+    if len(sys.argv) > 1:
+        make(Path(sys.argv[1]), found)
+    else:
+        with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
+            make(Path(folder), found)
