@@ -32,6 +32,17 @@ def test_every_stage_is_counted_and_the_start_once_an_attempt(trial, n_init, cou
     assert cost.whole_time(marks(trial, counts), counts, n_init) == pytest.approx(expected)
 
 
+def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is_due():
+    """Every fourth iteration costs 9 s, the others 1 s; the first of the stage is not timed."""
+    now, found = 0.0, [("start", 0.0)]
+    for i in range(9):
+        found.append(("embedding", now := now + (9.0 if i % 4 == 0 else 1.0)))
+    found += [("after embedding", now), ("end", now)]
+    counts = {"step1": 0, "embedding": 400, "step2": 0}
+    # The first iteration cost 9 s where 3 are typical: 6 more are taken for the stage's own start.
+    assert cost.whole_time(found, counts, 1, round_=4) == pytest.approx(3 * 400 + 6)
+
+
 def test_the_estimate_is_of_the_size_of_the_real_time(blobs, tiny):
     config = tiny(step1__iterations=60, step2__iterations=60)
     fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)  # the first call pays for imports

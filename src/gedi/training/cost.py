@@ -45,16 +45,19 @@ def estimate(
 ) -> Cost:
     """The cost of training on prepared rows, on this machine, from a trial of a few iterations of each stage."""
     counts = {name: getattr(config, name).iterations for name in STAGES}
-    trial = _trial(ready, n_clusters, image_shape, groups, world, FEWEST)
+    # A density that is due every few iterations makes these dearer than the others: all of a round are timed.
+    round_ = getattr(config.objective.get("generative"), "every", 1)
+    trial = _trial(ready, n_clusters, image_shape, groups, world, 1 + max(FEWEST - 1, round_))
     if trial[-1][1] - trial[0][1] < CHEAP:
-        trial = _trial(ready, n_clusters, image_shape, groups, world, TRIAL)
-    return Cost(whole_time(trial, counts, config.n_init), peak_memory())
+        trial = _trial(ready, n_clusters, image_shape, groups, world, 1 + max(TRIAL - 1, 2 * round_))
+    return Cost(whole_time(trial, counts, config.n_init, round_), peak_memory())
 
 
-def whole_time(marks: Marks, counts: dict[str, int], n_init: int) -> float:
+def whole_time(marks: Marks, counts: dict[str, int], n_init: int, round_: int = 1) -> float:
     """Seconds of a run of ``counts`` iterations, from the marks of a short one.
 
     What is not an iteration is paid once, if it comes before the end of step 1 or after step 2, else at every start.
+    Iterations are alike, or else every round of ``round_`` of them is like the next.
     """
     once = {"run": 0.0, "start": 0.0}
     steps: dict[str, list[float]] = {name: [] for name in STAGES}
@@ -63,13 +66,20 @@ def whole_time(marks: Marks, counts: dict[str, int], n_init: int) -> float:
             steps[stage].append(t1 - t0)
         else:
             once["run" if stage in ("start", "step1", "after step1", "end") else "start"] += t1 - t0
+    each = {name: _typical(found, round_) for name, found in steps.items()}
     for name, found in steps.items():
         if sum(stage == name for stage, _ in marks) > len(found):  # a stage's first iteration came with other work
-            each = statistics.median(found) if found else 0.0
-            once["run" if name == "step1" else "start"] -= each
-    each = {name: statistics.median(found) if found else 0.0 for name, found in steps.items()}
+            once["run" if name == "step1" else "start"] -= each[name]
     start = max(0.0, once["start"]) + each["embedding"] * counts["embedding"] + each["step2"] * counts["step2"]
     return max(0.0, once["run"]) + each["step1"] * counts["step1"] + start * n_init
+
+
+def _typical(seconds: list[float], round_: int) -> float:
+    """Seconds an iteration: the middle one where all are alike, else the mean over the last whole rounds."""
+    whole = len(seconds) - len(seconds) % round_
+    if round_ == 1 or not whole:
+        return statistics.median(seconds) if seconds else 0.0
+    return statistics.fmean(seconds[-whole:])
 
 
 def _trial(
