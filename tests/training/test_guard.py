@@ -56,10 +56,12 @@ def test_numbers_near_a_limit_are_neither_a_symptom_nor_calm():
 
 
 def test_a_cold_sampler_is_told_of_before_the_first_iteration(make_engine, tiny):
-    assert cold_sampler(SamplerConfig(noise=0.01, step=1.0)).seen.startswith("the sampler's temperature")
-    assert cold_sampler(SamplerConfig(noise=0.1)) is None  # unset: temperature 1
-    assert cold_sampler(SamplerConfig(noise=0.1, step=0.005)) is None
-    run = make_engine(tiny(sampler__step=1.0, sampler__noise=0.01, sampler__final_noise=0.01))
+    unbounded = {"max_drift": None}
+    assert cold_sampler(SamplerConfig(noise=0.01, step=1.0, **unbounded)).seen.startswith("the sampler's temperature")
+    assert cold_sampler(SamplerConfig(noise=0.01, step=1.0)) is None  # its steps are of a bounded length
+    assert cold_sampler(SamplerConfig(noise=0.1, **unbounded)) is None  # unset: temperature 1
+    assert cold_sampler(SamplerConfig(noise=0.1, step=0.005, **unbounded)) is None
+    run = make_engine(tiny(sampler__step=1.0, sampler__noise=0.01, sampler__final_noise=0.01, sampler__max_drift=None))
     with pytest.warns(GuardWarning, match="temperature"):
         next(run.stage("step1", run.config.step1))
     assert [(e["stage"], e["iteration"], e["action"]) for e in run.guard.events] == [("step1", 0, "warned")]

@@ -82,8 +82,11 @@ def _measures(values: Mapping[str, float], limits: GuardConfig) -> dict[str, tup
 
 
 def cold_sampler(sampler: SamplerConfig) -> Symptom | None:
-    """A sampler that climbs rather than samples: settings alone tell, before the first iteration."""
-    if sampler.step is None or sampler.noise is None:
+    """A sampler that climbs rather than samples: settings alone tell, before the first iteration.
+
+    Where its drift is bounded it climbs no faster than noise spreads, however steep the energy becomes.
+    """
+    if sampler.step is None or sampler.noise is None or sampler.max_drift is not None:
         return None
     temperature = sampler.noise**2 / (2 * sampler.step)
     if temperature >= COLDEST:
@@ -91,7 +94,7 @@ def cold_sampler(sampler: SamplerConfig) -> Symptom | None:
     return Symptom(
         f"the sampler's temperature, noise**2 / (2 step), is {temperature:.2g} where samples of the density have 1: it "
         "climbs rather than samples, and the energy may grow without end",
-        "leave sampler.step unset, and bound the drift with sampler.max_drift",
+        "leave sampler.step unset, or bound the drift with sampler.max_drift",
     )
 
 
