@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from sklearn.datasets import load_digits
 
 from gedi import GEDI
 from gedi.data import load, toys
@@ -248,3 +249,15 @@ def test_stability_counts_what_went_wrong():
 def test_stability_for_real(tmp_path):
     outcome = EXPERIMENTS["table-stability"].run("smoke", 1, tmp_path, 1, quiet)
     assert [row[:5] for row in outcome.rows] == [[data, "1", "0", "0", "0"] for data in ("moons", "circles", "digits")]
+
+
+def test_the_table_of_mnist_lists_gedi_beside_swav_and_k_means_of_pixels(tmp_path, fake_fits, monkeypatch):
+    pixels, classes = load_digits(return_X_y=True)
+    x, y = pixels.reshape(-1, 8, 8, 1).astype(np.uint8), classes.astype(np.int64)
+    np.savez(tmp_path / "mnist.npz", x_train=x[:800], y_train=y[:800], x_test=x[800:], y_test=y[800:])
+    monkeypatch.setenv("GEDI_DATA", str(tmp_path))
+    outcome = EXPERIMENTS["table-mnist"].run("smoke", 1, tmp_path / "out", 1, quiet)
+    by_method = {row[0]: row for row in outcome.rows}
+    assert by_method["GEDI"][1] == "1.00 ± 0.00" and by_method["SwAV"][1] != "1.00 ± 0.00"
+    assert 0.4 < float(by_method["k-means of pixels"][1][:4]) < 0.95
+    assert json.loads((tmp_path / "out" / "table-mnist.json").read_text())["groups"]

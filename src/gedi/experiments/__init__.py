@@ -55,6 +55,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "fig-landscapes", "Clusters, energy landscapes, DAM walks and samples", "landscapes", laptop_seeds=1
         ),
         _experiment("table-digits", "Handwritten digits against k-means, spectral and Ward", "digits", laptop_seeds=5),
+        _experiment("table-mnist", "MNIST as a whole, without labels", "table_mnist", laptop_seeds=1),
         _experiment("table2", "Clusters on SVHN, CIFAR-10 and CIFAR-100 (Table 2)", "table2", laptop_seeds=1),
         _experiment("table3", "Ablation on SVHN, CIFAR-10 and CIFAR-100 (Table 3)", "table3", laptop_seeds=1),
         _experiment("table-probe", "Linear probe on images (Appendix J)", "table_probe", laptop_seeds=1),
