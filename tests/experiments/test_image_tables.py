@@ -16,6 +16,7 @@ from gedi.evaluation.fid import FEATURE_FRECHET
 from gedi.experiments import EXPERIMENTS, image_scores
 from gedi.experiments import cells as cells_module
 from gedi.experiments.cells import CellData, cell_data
+from gedi.experiments.equal_compute import hold_to, passes
 from gedi.experiments.image_cells import DATA, ROWS, ImageCell, cells_of, measure
 from gedi.experiments.image_scores import of_foreign, of_image_fit, of_samples, some, untrained_features
 from gedi.experiments.outcome import budget
@@ -155,7 +156,9 @@ def test_a_missing_data_set_is_said_before_the_first_fit(folder, tmp_path, monke
 def test_every_scale_has_its_preset(data):
     names = {scale: cells_of(data, "gedi", budget(scale, 1, laptop_seeds=1))[0] for scale in ("laptop", "paper")}
     assert names["paper"].config() == preset(f"paper-{data}", n_features=2)
-    assert names["laptop"].config() == preset("images", n_features=2)
+    laptop = preset("images", n_features=2)
+    laptop.augment.flip = data != "svhn"  # digits are not mirrored
+    assert names["laptop"].config() == laptop
     assert {cell.n_clusters for cell in names.values()} == {100 if data == "cifar100" else 10}
 
 
@@ -175,6 +178,30 @@ def test_at_the_papers_scale_a_baseline_trains_for_one_step(row, stage):
     config = cell.config()
     lengths = {name: getattr(config, name).iterations for name in ("step1", "embedding", "step2")}
     assert lengths == {"step1": 0, "embedding": 0, "step2": 0} | {stage: 70_000}
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row != "gedi"])
+def test_on_a_laptop_all_rows_cost_what_gedi_costs(row):
+    configs = {r: cells_of("cifar10", r, budget("laptop", 1, laptop_seeds=1))[0].config() for r in (row, "gedi")}
+    assert passes(configs[row]) == pytest.approx(passes(configs["gedi"]), rel=0.01)
+
+
+def test_passes_are_counted_as_the_engine_makes_them():
+    """Of 8 images: step 1, two views learned from, and in step 2 a third at the end of walks."""
+    config = preset("images", n_features=2)
+    for stage in (config.step1, config.embedding, config.step2):
+        stage.batch_size, stage.iterations = 8, 10
+    config.sampler.steps, config.dam.steps = 5, 2
+    config.objective["generative"].every = 4
+    density = 2 * 3 + 5 * 2
+    step1, embedding, step2 = density, 6 + density / 4, 9 + 2 * 3 + density / 4
+    assert passes(config) == 80 * (step1 + embedding + step2)
+    hold_to(config, 80 * (step1 + embedding) + 160 * step2)
+    assert config.step2.iterations == 20
+    del config.objective["generative"]
+    config.step1.iterations = 0
+    config.objective["clustering"].dam = 0.0
+    assert passes(config) == 80 * 6 + 160 * 6
 
 
 def test_cells_know_their_row_and_differ():
@@ -289,4 +316,5 @@ def test_one_fit_for_real(images, tmp_path):
     measured = measure(cell, out=tmp_path)
     assert "diverged" not in measured and cell.picture(tmp_path).is_file()
     expected = {"probe", "knn", "nmi_batch64", "frechet_fresh", "ood_gradient_cifar10", "ood_log_density_cifar100"}
+    expected |= {"estimated_seconds", "training_seconds"}
     assert expected <= measured.keys()

@@ -19,7 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -34,8 +34,9 @@ from gedi.evaluation import clustering_scores
 from gedi.experiments.outcome import Say
 from gedi.training import runs
 from gedi.training.config import TrainingConfig, to_dict
+from gedi.training.cost import estimate
 from gedi.training.guard import DivergedError, GuardWarning
-from gedi.training.model import TrainedModel, fit_rows
+from gedi.training.model import TrainedModel, fit_rows, prepare
 from gedi.training.presets import ABLATIONS, preset, with_method
 
 CELLS, MODELS = "cells.jsonl", "models"
@@ -66,6 +67,7 @@ class Cell:
     rotate: float = 0.0  # toys: degrees
     weights: tuple[float, float] | None = None  # moons: shares of the two
     guarded: bool = True  # False: a run that diverges goes on, to see what it gives
+    asks_cost: ClassVar[bool] = False  # the estimate that users see before a fit is kept beside what it took
 
     @property
     def key(self) -> str:
@@ -310,11 +312,15 @@ def _fit_gedi(
         check_rows(x.reshape(len(x), -1), n_clusters=None, images=is_bytes) for x in (data.x_train, data.x_test)
     )
     image_shape = shape if len(shape) == 3 else None
-    model = fit_rows(rows, n_clusters=cell.n_clusters, config=cell.config(), seed=seed, image_shape=image_shape)
+    ready, size = prepare(rows, cell.config(), image_shape), {"n_clusters": cell.n_clusters, "image_shape": image_shape}
+    cost = {"estimated_seconds": estimate(ready, ready.config, **size).seconds} if cell.asks_cost else {}
+    model = fit_rows(rows, config=ready.config, seed=seed, prepared=ready, **size)
     if models is not None:
         _keep(model, models / cell.key)
+    if cost:
+        cost["training_seconds"] = model.results["seconds"]
     names = ("objective", "walk_crossing", "gradient_evaluations", "guard")
-    numbers = {name: model.results.get(name) for name in names} | {"config": to_dict(model.config)}
+    numbers = {name: model.results.get(name) for name in names} | {"config": to_dict(model.config)} | cost
     largest = {name: max((abs(line[name]) for line in model.history if name in line), default=None) for name in WATCHED}
     return model.predict(test), numbers | {"largest": largest}, model
 

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gedi.data import known_datasets, load
+from gedi.data.image_augment import PAPER
 from gedi.experiments import cells, summary
 from gedi.experiments.cells import Cell, Measured, run_cells
+from gedi.experiments.equal_compute import hold_to, passes
 from gedi.experiments.image_scores import DATA, SCORES, of_image_fit
 from gedi.experiments.outcome import Budget, Outcome, Say
 from gedi.training.config import TrainingConfig
 
 SHAPE = (32, 32, 3)
+LAPTOP = "images"  # the preset of that scale
 TITLES = {"svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
 
@@ -40,18 +43,24 @@ ABLATIONS = ("no-nf-2-encoders", "no-nf", "gedi")
 
 QUEUE = 3_840  # SwAV's own
 EPOCHS = 100  # of every method in the paper: its 'Iters' are about as many at a batch of 64
-FROZEN = {"smoke": 5, "images": 150}  # iterations in which SwAV's prototypes wait: an epoch of 10,000 images
+FROZEN = {"smoke": 5, LAPTOP: 150}  # iterations in which SwAV's prototypes wait: an epoch of 10,000 images
 
 
 @dataclass(frozen=True)
 class ImageCell(Cell):
     """One fit on images of 32 x 32 pixels, by a preset that is named."""
 
+    asks_cost = True
+
     def image_shape(self) -> tuple[int, ...]:
         return SHAPE
 
     def config(self) -> TrainingConfig:
         config = super().config()
+        if self.preset == LAPTOP:
+            config.augment.flip = PAPER[self.dataset].flip
+            if (self.method, self.variant) != ("gedi", "full"):
+                hold_to(config, passes(replace(self, method="gedi", variant="full").config()))
         if self.preset == f"paper-{self.dataset}" and self.method in ("barlow", "swav"):
             # The methods hand a baseline the iterations of both of GEDI's steps; the paper gives it those of one.
             config.embedding.iterations //= 2
@@ -74,7 +83,7 @@ class ImageCell(Cell):
 
 def cells_of(data: str, row: str, budget: Budget) -> list[ImageCell]:
     """The cells of one row on one data set, one a seed."""
-    preset = {"smoke": "smoke", "laptop": "images"}.get(budget.scale, f"paper-{data}")
+    preset = {"smoke": "smoke", "laptop": LAPTOP}.get(budget.scale, f"paper-{data}")
     _, method, variant = ROWS[row]
     first = ImageCell(data, DATA[data], 0, method, preset, variant, rows=budget.rows, iterations=budget.iterations)
     return [replace(first, seed=seed) for seed in budget.seeds]
@@ -152,6 +161,8 @@ NOTE_BATCHES = (
     "numbers look like it: in so small a batch even random labels agree (about 0.3 for 10 classes, 0.9 for 100)."
 )
 NOTE_COMPUTE = (
-    "All methods have the same net, views and batches. Barlow and SwAV train for as many iterations as GEDI in all its "
-    "stages (scale 'paper': for one step's, the paper's 100 epochs); JEM is GEDI's step 1 alone."
+    "All methods have the same net, views and batches. Scale 'laptop': every method, and GEDI with something left out, "
+    "trains for as many iterations as cost what GEDI's cost, counted in passes of images through the encoder, with "
+    "those of SGLD and DAM among them. Scale 'paper': Barlow and SwAV train for one step's iterations, the paper's 100 "
+    "epochs, and JEM is GEDI's step 1."
 )
