@@ -20,7 +20,7 @@ from gedi.training.model import TrainedModel
 DATA = {"svhn": 10, "cifar10": 10, "cifar100": 100}  # and their classes, of which there are as many clusters
 INCEPTION = "GEDI_INCEPTION"  # names the file of Inception weights: without it there is no FID
 FEATURES = 32  # width of the untrained net: few, so that some hundred samples are enough for a covariance
-CHAINS, FRESH, LONGEST = 1_000, 256, 200  # samples from the buffer, by fresh chains, and steps of those at most
+CHAINS, FRESH, LONGEST = 1_000, 128, 100  # samples from the buffer, by fresh chains, and steps of those at most
 MOST = 10_000  # images of a test set that log p and its gradient are asked about
 SHOWN = 32  # images a panel
 
