@@ -116,6 +116,20 @@ def test_a_changed_preset_is_a_new_cell(monkeypatch):
     assert SMALL.key != before
 
 
+@pytest.mark.parametrize(("group", "name", "before"), cells_module.LATER)
+def test_a_setting_that_came_later_makes_new_cells_only_where_it_is_used(group, name, before, monkeypatch):
+    with_it = SMALL.key
+    settings = SMALL.settings()
+    assert settings[group].pop(name) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(Cell, "settings", lambda cell: settings)  # as they were when there was no such setting
+        assert SMALL.key == with_it
+    changed = SMALL.settings()
+    changed[group][name] = "another"
+    monkeypatch.setattr(Cell, "settings", lambda cell: changed)
+    assert SMALL.key != with_it
+
+
 def test_an_unknown_variant_is_refused():
     with pytest.raises(ConfigError, match="no NF"):
         replace(SMALL, variant="no FN").config()

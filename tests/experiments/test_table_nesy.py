@@ -1,6 +1,8 @@
 """The addition table: what is trained on, what is counted, and what stands beside it."""
 
 import json
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +14,9 @@ from gedi.experiments import cells as cells_module
 from gedi.experiments.outcome import budget
 from gedi.experiments.table_nesy import VARIANTS, AdditionCell, addition_data, cells_of
 from gedi.training.addition_preset import addition
+from gedi.training.guard import GuardWarning
+from gedi.training.model import fit_rows
+from gedi.training.objective import temperature
 
 
 def quiet(line):
@@ -88,6 +93,28 @@ def test_the_variants_differ_in_their_terms():
     assert terms == expected
     with pytest.raises(ConfigError, match="no variant 'with'"):
         addition("laptop", 100, "with", RULE)
+
+
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+def test_the_baseline_is_the_constraint_on_a_plain_classifier(scale):
+    baseline, ours = (addition(scale, 1_000, variant, RULE) for variant in ("without GEDI", "with constraint"))
+    assert baseline.net.head == "classifier" and temperature(baseline.objective) == 1.0
+    assert (baseline.net.encoder, baseline.net.representation) == (ours.net.encoder, ours.net.representation)
+    assert baseline.step1.iterations == baseline.embedding.iterations == 0
+    assert baseline.step2.learning_rate == ours.step2.learning_rate
+
+
+def test_the_baseline_calls_every_image_a_zero():
+    """What the paper reports of it, on its smallest images: the rule then holds, and nothing is learned."""
+    cell = AdditionCell("digits", 10, 0, preset="smoke", variant="without GEDI", rows=300)
+    data = addition_data(cell)
+    config = cell.config()
+    config.step2 = replace(config.step2, iterations=60, learning_rate=3e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GuardWarning)  # of nine clusters without rows
+        x, x_test = (images.reshape(len(images), -1) for images in (data.x_train, data.x_test))
+        model = fit_rows(x, n_clusters=10, config=config, seed=0, image_shape=(8, 8, 1))
+    assert set(model.predict(x_test)) == {0} and model.history[-2]["symbolic"] < 0.1
 
 
 def test_it_runs(tmp_path):

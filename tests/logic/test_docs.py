@@ -1,6 +1,7 @@
 """The documentation's examples are run."""
 
 import doctest
+import re
 from pathlib import Path
 
 import pytest
@@ -16,3 +17,13 @@ def test_the_page_on_constraints():
     result = doctest.testfile(str(PAGE), module_relative=False)
     assert result.attempted > 15
     assert result.failed == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not beside the tests")
+def test_order_alone_names_the_clusters_of_handwritten_digits():
+    (block,) = re.findall(r"```python\n(import numpy.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    found = {}
+    exec(block, found)
+    digits = found["digits"].reshape(-1, 3)[found["np"].arange(599)[:, None], found["order"]].ravel()
+    assert (found["model"].labels_ == digits).mean() > 0.85  # cluster 7 is the sevens

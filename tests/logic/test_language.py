@@ -195,3 +195,10 @@ def test_without_pysdd_small_constraints_work_and_large_ones_say_what_to_install
     assert count(holds(lambda *x: len(set(x)) == 4, a, b, c, Categorical("d", 10))) == 5040
     with pytest.raises(LogicError, match=r"gedi\[logic\]"):
         Constraint(all_different(*(Categorical(f"v{i}", 9) for i in range(9))))
+
+
+def test_a_variable_shows_as_it_was_made_and_by_its_name_in_a_formula():
+    a, die = Categorical("a", 10), Categorical("die", range(1, 7))
+    assert repr(a) == "Categorical('a', 10)" and repr(Categorical("c", ["r", "g"])) == "Categorical('c', ['r', 'g'])"
+    assert repr(die) == "Categorical('die', [1, 2, 3, 4, 5, 6])"
+    assert str(a) == "a" and repr(a + die == 3) == "((a + die) == 3)"

@@ -234,3 +234,16 @@ def test_state_dict_round_trip_gives_the_same_numbers(two):
     x = points(seed=3)
     assert torch.equal(net.eval().scores(x), other.eval().scores(x))
     assert torch.equal(net.log_density(x), other.log_density(x))
+
+
+def test_a_classifier_is_a_linear_layer_on_the_representation():
+    torch.manual_seed(0)
+    net = GediNet(
+        MLPEncoder(5, [16], 8), representation=8, embedding=3, projector_hidden=6, n_clusters=4, head="classifier"
+    )
+    x = points(7, 5)
+    assert torch.equal(net.embed(x), net.encoder(x)) and count(net.prototypes) == 4 * 8 + 4
+    expected = net.encoder(x) @ net.prototypes.directions.T + net.prototypes.bias
+    torch.testing.assert_close(net.scores(x), expected)
+    net.scores(x)[:, 0].sum().backward()
+    assert touched(net.encoder) and touched(net.prototypes) and not touched(net.nf_projector)

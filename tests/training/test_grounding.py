@@ -9,7 +9,7 @@ import torch
 from gedi.logic import Categorical, Constraint, all_different
 from gedi.training import recipe
 from gedi.training.config import override
-from gedi.training.grounding import ground
+from gedi.training.grounding import Grounding, ground
 
 a, b, c = (Categorical(name, 5) for name in "abc")
 SUM = Constraint(a + b == c)
@@ -90,7 +90,7 @@ def ordered(tiny):
     return make
 
 
-@pytest.mark.parametrize("kind", ["walks", "kmeans"])
+@pytest.mark.parametrize("kind", ["walks", "kmeans", "neighbours"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_start_has_the_constraints_values(make_engine, ordered, kind, turned):
     run = make_engine(ordered(start__kind=kind))  # rows 0-39 are one blob, 40-79 the other
@@ -98,6 +98,21 @@ def test_the_start_has_the_constraints_values(make_engine, ordered, kind, turned
     run.groups = groups.flip(1) if turned else groups
     labels = recipe.find_start(run, seed=0).labels
     assert (labels[:40] == int(turned)).all() and (labels[40:] == 1 - int(turned)).all()
+
+
+def test_the_better_half_of_several_clusterings_is_asked(make_engine, ordered, monkeypatch):
+    run = make_engine(ordered())
+    run.groups = torch.arange(80).view(2, 40).T
+    right = torch.tensor([[0.6, 0.4], [0.4, 0.6]], dtype=torch.float64)
+    gains = iter([(2.0, right), (0.1, 1 - right), (1.5, right), (0.2, 1 - right)])
+
+    def ground(labels, *args, **options):
+        gain, values = next(gains)
+        return Grounding(values[labels], gain)
+
+    monkeypatch.setattr(recipe, "ground", ground)
+    labels = np.repeat([0, 1], 40)
+    assert np.array_equal(recipe.grounded(run, [labels] * 4), labels)
 
 
 def test_grounding_can_be_left_out(make_engine, ordered, tiny):

@@ -153,3 +153,12 @@ def test_frozen_prototypes_wait_while_the_rest_of_the_net_moves(make_engine, tin
         after = net.prototypes.directions, net.projector.layers[0].weight
         moved.append([not torch.equal(a, b) for a, b in zip(before, after, strict=True)])
     assert moved == [[False, True]] * 3 + [[True, True]] * 3
+
+
+def test_walks_can_be_left_to_every_few_iterations(make_engine, tiny):
+    run = make_engine(tiny(dam__every=3, step1__iterations=0))
+    walked = []
+    for batch in run.stage("step2", run.config.step2):
+        walked.append("clustering_dam" in (losses := recipe.all_losses(run, batch)))
+        run.descend(losses, weights(run, losses))
+    assert walked == [True, False, False, True, False, False]

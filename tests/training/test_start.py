@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gedi.training.start import cut_graph, kmeans
+from gedi.training.start import cut_graph, kmeans, neighbour_space
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +66,25 @@ def test_an_outlier_is_not_the_cheapest_cut(strips):
     assert min(np.bincount(alone.labels)) == 1
     kept = cut_graph(points, ends, 2, nodes=30, seed=0, fewest=3)
     assert agreement(kept.labels[:-1], truth) == 1.0
+
+
+def test_the_space_of_neighbours_tells_curved_components_apart():
+    """Two strips: k-means of the points cuts them across, of their neighbours' graph it does not."""
+    rng = np.random.default_rng(1)
+    along = np.concatenate([np.linspace(0, 10, 150)] * 2)
+    points = np.stack([along, np.repeat([0.0, 1.0], 150)], axis=1) + rng.normal(0, 0.02, (300, 2))
+    truth = np.repeat([0, 1], 150)
+    labels = kmeans(neighbour_space(points), 20, seed=0, n_init=5)[0]
+    assert all(len(set(truth[labels == k])) == 1 for k in set(labels))
+    assert np.array_equal(neighbour_space(points), neighbour_space(points))
+
+
+@pytest.mark.parametrize("shape", [(300, 80), (30, 3), (4, 2), (40, 1)])
+def test_the_space_of_neighbours_has_unit_rows_for_any_shape(shape):
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    space = neighbour_space(x)
+    assert len(space) == len(x) and np.allclose(np.linalg.norm(space, axis=1), 1.0)
+
+
+def test_equal_rows_have_neighbours_too():
+    assert np.isfinite(neighbour_space(np.zeros((50, 3)))).all()

@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from gedi.logic import Categorical, Constraint
 from gedi.training import runs
 from gedi.training.config import from_dict, override, to_dict
 from gedi.training.model import fit_rows
+from gedi.training.objective import temperature
 from gedi.training.views import Views
 
 RULE = "a, b : 2\na < b"
@@ -46,6 +48,24 @@ def test_the_loss_is_minus_the_log_probability_of_the_rule(make_engine, constrai
     allowed = [v for v in itertools.product((0, 1), repeat=4) if sum(v) == 1]
     by_hand = torch.stack([torch.stack([p[:, i, v[i]] for i in range(4)]).prod(0) for v in allowed]).sum(0)
     torch.testing.assert_close(loss.double(), -by_hand.log().mean(), rtol=1e-5, atol=0)
+
+
+def test_the_loss_may_look_at_the_augmented_views_too(make_engine, constrained):
+    run = make_engine(override(constrained(), {"objective.symbolic.views": "both"}))
+    batch = next(run.stage("step2", run.config.step2))
+    x, x_view = batch.x, run.augment(batch)
+    term = run.config.objective["symbolic"]
+    run.state.net.eval()  # batch norm looks at all views at once
+    alone = [replace(term, views="x").losses(Views(run, batch, *pair))["symbolic"] for pair in ((x, x), (x_view, x))]
+    both = term.losses(Views(run, batch, x, x_view))["symbolic"]
+    torch.testing.assert_close(both, torch.stack(alone).mean())
+
+
+def test_the_temperature_is_the_cluster_terms_and_else_the_constraints(constrained):
+    objective = override(constrained(objective__clustering__tau=0.3), {"objective.symbolic.tau": 1.0}).objective
+    assert temperature(objective) == 0.3
+    assert temperature({"symbolic": objective["symbolic"]}) == 1.0
+    assert temperature({}) == 0.1
 
 
 def test_the_constraint_says_which_cluster_is_which(pairs, constrained):

@@ -134,6 +134,13 @@ def _affordable(x: np.ndarray) -> np.ndarray:
     """``x``, or its main directions where all distances between whole rows would take many minutes."""
     if len(x) ** 2 * x.shape[1] <= MOST_PRODUCTS or x.shape[1] <= MAIN_DIRECTIONS:
         return x
+    return main_directions(x)
+
+
+def main_directions(x: np.ndarray) -> np.ndarray:
+    """The rows in the directions in which they differ most; as they are if they have no more of them."""
+    if min(x.shape) <= MAIN_DIRECTIONS:
+        return x
     some = x[:: math.ceil(len(x) / PCA_ROWS)]
     pca = PCA(MAIN_DIRECTIONS, svd_solver="randomized", random_state=0).fit(some)
     return np.concatenate([pca.transform(part).astype(np.float32) for part in np.array_split(x, len(x) // 1000 + 1)])

@@ -42,6 +42,9 @@ from gedi.training.presets import ABLATIONS, preset, with_method
 CELLS, MODELS = "cells.jsonl", "models"
 WATCHED = ("generative", "energy_size")  # terms whose largest value tells how calm a fit was
 Measured = dict[str, Any]
+# Settings that came after cells were published, at the value that means what was done before: they are no part of a
+# key then, so that those cells are still found.
+LATER = (("dam", "every", 1), ("start", "tries", 1))
 
 BASELINES: dict[str, dict[str, Any]] = {
     "kmeans": {"n_init": 10},
@@ -78,7 +81,11 @@ class Cell:
         """
         data = [self.dataset, self.n_clusters, self.seed, self.method]
         data += [self.rows, self.noise, self.rotate, list(self.weights) if self.weights else None]
-        text = json.dumps([__version__, data, self.settings()], sort_keys=True)
+        settings = self.settings()
+        for group, name, before in LATER:
+            if settings.get(group, {}).get(name) == before:
+                del settings[group][name]
+        text = json.dumps([__version__, data, settings], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         return f"{self.dataset}-{self.method}-c{self.n_clusters}-s{self.seed}-{digest}"
 

@@ -50,7 +50,7 @@ def models(formula: Node, variables: Sequence[Categorical]) -> np.ndarray:
 def divide(op: str, x: Any, y: Any, node: Node) -> Any:
     """// and % as Python has them; a divisor that can be zero is the writer's mistake, not a false formula."""
     if np.any(np.equal(y, 0)):
-        raise LogicError(f"{node!r} divides by {node.children[1]!r}, which can be 0: rule that out in its domain.")
+        raise LogicError(f"{node} divides by {node.children[1]}, which can be 0: rule that out in its domain.")
     return ARITHMETIC[op](x, y)
 
 

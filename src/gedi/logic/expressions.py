@@ -27,22 +27,25 @@ class Node:
 
     def __bool__(self) -> bool:
         raise LogicError(
-            f"The expression {self!r} has no truth value of its own: write & | ~ for and, or, not, "
+            f"The expression {self} has no truth value of its own: write & | ~ for and, or, not, "
             "and (a < b) & (b < c) for a < b < c."
         )
 
     def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
         match self.op:
             case "variable":
                 return self.data[0]
             case "number" | "text":
                 return str(self.data)
             case "table":
-                return f"table([{', '.join(map(repr, self.children))}], {len(self.data)} rows)"
+                return f"table([{', '.join(map(str, self.children))}], {len(self.data)} rows)"
             case "not" | "abs" | "and" | "or" | "exactly_one" | "all_different":
-                return f"{self.op}({', '.join(map(repr, self.children))})"
+                return f"{self.op}({', '.join(map(str, self.children))})"
             case _:
-                return f"({self.children[0]!r} {self.op} {self.children[1]!r})"
+                return f"({self.children[0]} {self.op} {self.children[1]})"
 
 
 class Term(Node):
@@ -88,7 +91,7 @@ class Term(Node):
         return Arithmetic("abs", (_number_like(self),))
 
     def __truediv__(self, other: Operand) -> Term:
-        raise LogicError(f"{self!r} / {other!r} is not whole: use //, or multiply the other side.")
+        raise LogicError(f"{self} / {other} is not whole: use //, or multiply the other side.")
 
     def __eq__(self, other: Operand) -> Formula:  # type: ignore[override]
         return _comparison("==", self, other)
@@ -123,6 +126,8 @@ class Categorical(Term):
     """A variable with a finite domain: 0 .. n-1, or the values given (whole numbers or strings).
 
     >>> a, colour = Categorical("a", 10), Categorical("colour", ["red", "green"])
+    >>> a, colour
+    (Categorical('a', 10), Categorical('colour', ['red', 'green']))
     >>> a + 1 < 5, colour == "red"
     (((a + 1) < 5), (colour == red))
     """
@@ -143,6 +148,10 @@ class Categorical(Term):
         if len(set(values)) < len(values):
             raise LogicError(f"The domain of {name!r} names a value twice: give each once.")
         super().__init__("variable", (), (name, values if kinds == {str} else tuple(int(v) for v in values)))
+
+    def __repr__(self) -> str:
+        shown = self.size if self.values == tuple(range(self.size)) else list(self.values)
+        return f"Categorical({self.name!r}, {shown})"
 
     @property
     def name(self) -> str:
@@ -207,7 +216,7 @@ def all_different(*variables: Term) -> Formula:
     terms = tuple(_term(v) for v in variables)
     if all(isinstance(t, Categorical) for t in terms):
         if len({t.data[0] for t in terms}) < len(terms):
-            raise LogicError(f"all_different names a variable twice ({', '.join(map(repr, terms))}): name each once.")
+            raise LogicError(f"all_different names a variable twice ({', '.join(map(str, terms))}): name each once.")
         return Formula("all_different", terms)
     return conjunction(s != t for s, t in itertools.combinations(terms, 2))
 
@@ -261,7 +270,7 @@ def _comparison(op: str, left: Operand, right: Operand) -> Formula:
                     raise LogicError(f"{variable.name!r} is compared with {constant.data!r}, {_outside(variable)}.")
                 return Formula(op, (variable, constant))
         if isinstance(left, Categorical) and isinstance(right, Categorical) and left.numeric != right.numeric:
-            raise LogicError(f"{left!r} and {right!r} cannot be compared: one has numbers, the other strings.")
+            raise LogicError(f"{left} and {right} cannot be compared: one has numbers, the other strings.")
         if isinstance(left, Categorical) and isinstance(right, Categorical):
             return Formula(op, (left, right))
     return Formula(op, (_number_like(left), _number_like(right)))
@@ -280,7 +289,7 @@ def _term(operand: Any) -> Term:
 def _number_like(operand: Any) -> Term:
     term = _term(operand)
     if term.op == "text" or (isinstance(term, Categorical) and not term.numeric):
-        raise LogicError(f"{term!r} is not a number: compare it with == or != to one of its values.")
+        raise LogicError(f"{term} is not a number: compare it with == or != to one of its values.")
     return term
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from gedi.nets.densities import Density, EnergyDensity, evaluating
 from gedi.nets.encoder import MLPEncoder
-from gedi.nets.heads import Projector, Prototypes
+from gedi.nets.heads import Classifier, Projector, Prototypes
 from gedi.nets.walls import Support
 
 
@@ -23,8 +23,9 @@ class GediNet(nn.Module):
     log p is u^T enc(x) everywhere.
 
     ``head`` is the projector that `embed` reads: methods that train L_NF's relatives alone have trained only
-    ``nf_projector``. The energy's encoder is the clusters' own unless two encoders are asked for (the ablation
-    'no NF, 2 enc.').
+    ``nf_projector``. The head ``classifier`` has no projector: the clusters are a linear layer's on the representation,
+    which is its own embedding. The energy's encoder is the clusters' own unless two encoders are asked for (the
+    ablation 'no NF, 2 enc.').
     """
 
     def __init__(
@@ -45,9 +46,15 @@ class GediNet(nn.Module):
         self.head = head
         self.own_energy_encoder = energy_encoder
         self.energy_head = nn.Linear(representation, 1, bias=False)
-        self.projector = Projector(representation, projector_hidden, embedding, normalise=True)
+        self.projector = (
+            nn.Identity()
+            if head == "classifier"
+            else Projector(representation, projector_hidden, embedding, normalise=True)
+        )
         self.nf_projector = Projector(representation, projector_hidden, embedding, normalise=False)
-        self.prototypes = Prototypes(n_clusters, embedding)
+        self.prototypes = (
+            Classifier(n_clusters, representation) if head == "classifier" else Prototypes(n_clusters, embedding)
+        )
         self.density = energy_density(self, support) if density is None else density(self, support)
 
     @property
@@ -81,9 +88,9 @@ class GediNet(nn.Module):
             self.density.refresh(x)
 
     def embed(self, x: torch.Tensor) -> torch.Tensor:
-        """g(x) = proj(enc(x)), on the unit sphere."""
+        """g(x) = proj(enc(x)), on the unit sphere; enc(x) itself under a classifier."""
         h = self.encoder(x)
-        return self.projector(h) if self.head == "projector" else F.normalize(self.nf_projector(h), dim=1)
+        return F.normalize(self.nf_projector(h), dim=1) if self.head == "nf_projector" else self.projector(h)
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
         """Cosine scores U^T g(x)."""

@@ -44,3 +44,16 @@ class Prototypes(nn.Module):
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         """Cosine scores U^T g(x), one column a cluster."""
         return z @ self.centres.T
+
+
+class Classifier(Prototypes):
+    """A plain linear layer in the prototypes' place, as supervised networks end in one: nothing is normalised."""
+
+    def __init__(self, n_clusters: int, size: int) -> None:
+        super().__init__(n_clusters, size)
+        linear = nn.Linear(size, n_clusters)
+        self.directions, self.bias = linear.weight, linear.bias
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        """Logits, one column a cluster."""
+        return F.linear(z, self.directions, self.bias)

@@ -27,7 +27,9 @@ class NetConfig:
     activation: Literal["silu", "leaky_relu"] = "silu"  # smooth: DAM needs smooth tangents (paper: leaky_relu)
     first: Literal["waves", "linear"] = "waves"  # first layer: sines of random frequencies, or as the others (paper)
     frequency: float | None = None  # typical frequency of the waves; None: 0.3 / the data's neighbour distance
-    head: Literal["projector", "nf_projector"] = "projector"  # what embeddings and clusters are read from
+    head: Literal["projector", "nf_projector", "classifier"] = (
+        "projector"  # what embeddings and clusters are read from; classifier: one linear layer on the representation
+    )
     walls: bool = True  # log p falls off outside the sampler's box, where nothing was learned (paper: no)
     two_encoders: bool = False  # ablation 'no NF, 2 enc.': the energy gets an encoder of its own
 
@@ -58,6 +60,7 @@ class DamConfig:
     """DAM walks (Alg. 1)."""
 
     steps: int = 10  # T
+    every: int = 1  # iterations of step 2 from one batch of walks to the next
     radius: float | None = None  # epsilon; None: the data's resolution
     max_drop: float | None = 3.0  # a step may not leave log p this much below the walk's start; None: no limit
 
@@ -87,14 +90,15 @@ class AugmentConfig:
 class StartConfig:
     """Where the clusters start in step 2: what k-means++ is to k-means. No labels are involved."""
 
-    kind: Literal["walks", "kmeans", "none"] = (
-        "walks"  # cut the graph of DAM walks; k-means of L_NF's space; random (paper)
+    kind: Literal["walks", "kmeans", "neighbours", "none"] = (
+        "walks"  # cut the graph of DAM walks; k-means of L_NF's space; cut the neighbours' graph; random (paper)
     )
     nodes: int = 150  # walks: micro-clusters that are the graph's nodes; with a constraint, those it is grounded on
     walks: int = 5  # walks: how many from every row
     fewest: int = 5  # walks: a micro-cluster of fewer rows is no node; its rows go with the nearest one
     repeats: int = 40  # kmeans: runs, of which the tightest is kept
     ground: int = 30  # with a constraint: tries at which cluster is which of its values, the likeliest is kept; 0: none
+    tries: int = 1  # with a constraint: micro-clusterings that are named, of which the better half is asked
     node_rows: int = 50  # with a constraint: rows a micro-cluster has at least, on average
     fade: float = 0.5  # share of step 2 after which the start has no more say
 
@@ -159,6 +163,7 @@ def check(config: TrainingConfig) -> TrainingConfig:
     """Refuse values that cannot work, naming the setting; returns the config unchanged."""
     stages = ("step1", "embedding", "step2")
     positive = ["sampler.steps", "sampler.buffer_size", "n_init", "sampler.noise", "sampler.final_noise"]
+    positive += ["dam.every", "start.tries"]
     positive += ["net.representation", "net.embedding", "net.projector_hidden", "net.frequency"]
     positive += ["start.nodes", "start.walks", "start.repeats", "start.node_rows", "guard.every", "guard.backoff"]
     positive += ["guard.max_gap", "guard.max_energy", "guard.max_gradient", "guard.max_at_box"]
@@ -176,7 +181,8 @@ def check(config: TrainingConfig) -> TrainingConfig:
     for path in not_negative:
         if (value := get(config, path)) is not None and not value >= 0:
             raise ConfigError(f"training.{path} must not be negative, got {value}.")
-    most_of = {"start.nodes": 10_000, "start.walks": 1_000, "start.repeats": 10_000, "start.ground": 10_000}
+    most_of = {"start.nodes": 10_000, "start.walks": 1_000, "start.repeats": 10_000}
+    most_of |= {"start.ground": 10_000, "start.tries": 1_000}
     for path, most in most_of.items():
         if get(config, path) > most:
             raise ConfigError(f"training.{path} must not be above {most:,}, got {get(config, path):,}.")

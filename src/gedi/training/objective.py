@@ -125,8 +125,9 @@ def active(objective: Objective) -> Objective:
 
 
 def temperature(objective: Objective) -> float:
-    """Of p(y|x): the cluster term's own, if there is one."""
-    return getattr(objective.get("clustering"), "tau", DEFAULT_TAU)
+    """Of p(y|x): the cluster term's own, if there is one, else the constraint's."""
+    terms = (objective.get("clustering"), objective.get("symbolic"))
+    return next((tau for term in terms if (tau := getattr(term, "tau", None)) is not None), DEFAULT_TAU)
 
 
 def _nearest(name: str, known: Any) -> str:

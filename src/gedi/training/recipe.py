@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch.nn import functional as F
 from gedi.training.engine import Batch, Engine
 from gedi.training.grounding import ground
 from gedi.training.objective import Objective, active
-from gedi.training.start import Start, cut_graph, kmeans
+from gedi.training.start import Start, cut_graph, kmeans, neighbour_space
 from gedi.training.terms.clustering import Clustering
 from gedi.training.terms.symbolic import Symbolic
 from gedi.training.views import Views
@@ -73,7 +74,9 @@ def embedding_losses(run: Engine, batch: Batch) -> Losses:
 def all_losses(run: Engine, batch: Batch) -> Losses:
     """All terms of Eq. 10 on a batch: x, its augmented view x' and the end of its walk x''."""
     terms = due_terms(run)
-    walked = run.walk(batch.x)[0] if any(term.weights().get("clustering_dam") for term in terms.values()) else None
+    walks = run.state.iteration % run.config.dam.every == 0
+    walks &= any(term.weights().get("clustering_dam") for term in terms.values())
+    walked = run.walk(batch.x)[0] if walks else None
     samples = run.samples(len(batch.x)) if "generative" in terms else None
     views = Views(run, batch, batch.x, run.augment(batch), walked, samples)
     losses: Losses = {}
@@ -131,30 +134,48 @@ def set_start(run: Engine, seed: int) -> None:
 
 @torch.no_grad()
 def find_start(run: Engine, seed: int) -> Start | None:
-    """A cut of the graph of walks, or k-means in the space L_NF has shaped; with a constraint, its values for them."""
-    c, average, grounds = run.config.start, run.state.average, run.groups is not None and run.config.start.ground > 0
+    """A cut of a graph, or k-means in a space that shows the clusters; with a constraint, its values for them."""
+    c, grounds = run.config.start, run.groups is not None and run.config.start.ground > 0
     if c.kind == "none":
         return None
     if c.kind == "walks":
         ends = [run.walk(run.x, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
         start = cut_graph(run.x.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
-    else:
-        features = [average.nf_projector(average.encoder(x)) for x in run.blocks()]
-        z = F.normalize(torch.cat(features)).cpu().numpy()
-        finer = min(c.nodes, len(z) // c.node_rows) if grounds else 0
-        start = Start(kmeans(z, max(run.n_clusters, finer), seed, n_init=c.repeats)[0], crossing=None)
-    return start._replace(labels=grounded(run, start.labels)) if grounds else start
+        return start._replace(labels=grounded(run, [start.labels])) if grounds else start
+    z = start_space(run)
+    if not grounds:
+        return Start(kmeans(z, run.n_clusters, seed, n_init=c.repeats)[0], crossing=None)
+    finer = max(run.n_clusters, min(c.nodes, len(z) // c.node_rows))
+    several = (kmeans(z, finer, seed + i, n_init=c.repeats)[0] for i in range(c.tries))
+    return Start(grounded(run, several), crossing=None)
 
 
-def grounded(run: Engine, labels: np.ndarray) -> np.ndarray:
-    """The constraint's values of the rows, in place of clusters whose numbers mean nothing."""
+def start_space(run: Engine) -> np.ndarray:
+    """Where the start's k-means looks at the rows: in the graph of their neighbours, or as L_NF has shaped them."""
+    if run.config.start.kind == "neighbours":
+        return neighbour_space(run.x.cpu().numpy())
+    average = run.state.average
+    features = [average.nf_projector(average.encoder(x)) for x in run.blocks()]
+    return F.normalize(torch.cat(features)).cpu().numpy()
+
+
+def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:
+    """The constraint's values of the rows, in place of clusters whose numbers mean nothing.
+
+    Of several clusterings, those of which it explains most are asked, the better half, and the mean is taken: namings
+    that are right agree, and others err each in its own way.
+    """
     assert run.groups is not None
     (term,) = (term for term in run.config.objective.values() if isinstance(term, Symbolic))
-    found = ground(
-        torch.as_tensor(labels, dtype=torch.long),
-        run.groups,
-        term.constraint,
-        restarts=run.config.start.ground,
-        generator=torch.Generator().manual_seed(run.seed),
-    )
-    return found.values.argmax(1).numpy()
+    found = [
+        ground(
+            torch.as_tensor(labels, dtype=torch.long),
+            run.groups,
+            term.constraint,
+            restarts=run.config.start.ground,
+            generator=torch.Generator().manual_seed(run.seed),
+        )
+        for labels in clusterings
+    ]
+    best = sorted(found, key=lambda grounding: grounding.gain, reverse=True)[: (len(found) + 1) // 2]
+    return torch.stack([grounding.values for grounding in best]).mean(0).argmax(1).numpy()

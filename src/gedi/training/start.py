@@ -6,9 +6,16 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array, eye_array
+from scipy.sparse.linalg import eigsh
 from sklearn.cluster import k_means
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.neighbors import kneighbors_graph
+
+from gedi.data.augment import main_directions
+
+NEIGHBOURS, DIRECTIONS = 12, 20  # of the neighbours' graph: a row's edges at most, and eigenvectors
 
 
 class Start(NamedTuple):
@@ -49,6 +56,22 @@ def _spectral(edges: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
     vectors = np.linalg.eigh(edges / np.outer(root, root))[1][:, -n_clusters:]
     vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return kmeans(vectors, n_clusters, seed, n_init=20)[0]
+
+
+def neighbour_space(x: np.ndarray) -> np.ndarray:
+    """Rows as the leading eigenvectors of the graph of mutual neighbours, on the unit sphere.
+
+    Degrees are raised by a tenth of their mean (regularised spectral clustering): a few rows that know only each other
+    would else have leading eigenvectors to themselves.
+    """
+    n = len(x)
+    one_way = csr_array(kneighbors_graph(main_directions(x), min(NEIGHBOURS, n - 1)))
+    edges = one_way.multiply(one_way.T) + 1e-3 * eye_array(n)
+    degree = edges.sum(1)
+    root = diags_array(1 / np.sqrt(degree + 0.1 * degree.mean()))
+    # A first vector of its own: scipy's is drawn from the global generator.
+    vectors = eigsh(root @ edges @ root, k=min(DIRECTIONS, n - 1), which="LA", v0=np.ones(n), tol=1e-4)[1]
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
 def kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[np.ndarray, np.ndarray]:

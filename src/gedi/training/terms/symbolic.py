@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 
@@ -14,7 +14,7 @@ from gedi.logic import Constraint
 from gedi.logic.files import read_constraint
 from gedi.logic.writing import check_text, constraint_text
 from gedi.objectives import cluster_log_probs, symbolic_loss
-from gedi.training.objective import Term, temperature
+from gedi.training.objective import DEFAULT_TAU, Term, positive, temperature
 
 if TYPE_CHECKING:
     from gedi.training.views import Views
@@ -26,6 +26,8 @@ class Symbolic(Term):
 
     kind: str = "constraint"
     rule: str = ""  # the constraint as text (docs/logic.md); its variables are the rows of a group, in this order
+    views: Literal["x", "both"] = "x"  # of the rows as they are, or of their augmented views x' too
+    tau: float = DEFAULT_TAU  # temperature of p(y|x) where there is no cluster term, whose own it is else
     equation: ClassVar[str] = "Sec. 5.3"
     has_clusters: ClassVar[bool] = True
     trains_prototypes: ClassVar[bool] = True
@@ -39,15 +41,17 @@ class Symbolic(Term):
         return ("symbolic",)
 
     def losses(self, views: Views) -> dict[str, torch.Tensor]:
-        """Of the rows as they are, not of their views: groups stand one after the other in a batch."""
+        """Groups stand one after the other in a batch, and so they do in its augmented views."""
         names = self.constraint.inputs
-        log_p = cluster_log_probs(views.scores_by_view[0], temperature(views.run.config.objective))
+        scores = views.scores_by_view[0] if self.views == "x" else torch.cat(views.scores_by_view[:2])
+        log_p = cluster_log_probs(scores, temperature(views.run.config.objective))
         by_variable = log_p.view(-1, len(names), log_p.shape[1]).unbind(1)
         log_prob = self.constraint.log_prob(dict(zip(names, by_variable, strict=True)), check=False)
         return {"symbolic": symbolic_loss(log_prob)}
 
     def check(self) -> None:
         super().check()
+        positive(tau=self.tau)
         if not self.rule.strip():
             raise ConfigError("rule is empty: give a constraint, as text or with --constraint FILE")
         try:
