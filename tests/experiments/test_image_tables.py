@@ -191,10 +191,10 @@ def test_passes_are_counted_as_the_engine_makes_them():
     config = preset("images", n_features=2)
     for stage in (config.step1, config.embedding, config.step2):
         stage.batch_size, stage.iterations = 8, 10
-    config.sampler.steps, config.dam.steps = 5, 2
+    config.sampler.steps, config.dam.steps, config.dam.every = 5, 2, 3
     config.objective["generative"].every = 4
     density = 2 * 3 + 5 * 2
-    step1, embedding, step2 = density, 6 + density / 4, 9 + 2 * 3 + density / 4
+    step1, embedding, step2 = density, 6 + density / 4, 6 + (3 + 2 * 3) / 3 + density / 4
     assert passes(config) == 80 * (step1 + embedding + step2)
     hold_to(config, 80 * (step1 + embedding) + 160 * step2)
     assert config.step2.iterations == 20

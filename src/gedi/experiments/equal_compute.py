@@ -24,9 +24,9 @@ def per_iteration(config: TrainingConfig, stage: str) -> float:
         density, every = 2 * LEARN + SLOPE * config.sampler.steps, terms["generative"].every
     if stage == "step1":
         return getattr(config, stage).batch_size * density
-    views = 2 * LEARN
+    views: float = 2 * LEARN
     if stage == "step2" and any(term.weights().get("clustering_dam") for term in terms.values()):
-        views += LEARN + (SLOPE + LOOK) * config.dam.steps
+        views += (LEARN + (SLOPE + LOOK) * config.dam.steps) / config.dam.every
     return getattr(config, stage).batch_size * (views + density / every)
 
 

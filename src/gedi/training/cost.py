@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import statistics
 import sys
 import time
@@ -22,6 +23,7 @@ from gedi.training.world import World
 
 FEWEST = 2  # iterations of each stage that are timed; the first of them warms up
 TRIAL = 6  # ... where they are cheap
+LONGEST_ROUND = 12  # iterations; what is due more seldom is not worth a longer trial
 CHEAP = 3.0  # seconds that the fewest may take to be followed by more
 STAGES = ("step1", "embedding", "step2")
 Marks = list[tuple[str, float]]  # the stage and the time at the end of every iteration, and of every stage
@@ -45,8 +47,8 @@ def estimate(
 ) -> Cost:
     """The cost of training on prepared rows, on this machine, from a trial of a few iterations of each stage."""
     counts = {name: getattr(config, name).iterations for name in STAGES}
-    # A density that is due every few iterations makes these dearer than the others: all of a round are timed.
-    round_ = getattr(config.objective.get("generative"), "every", 1)
+    # A density or walks that are due every few iterations make these dearer than the others: all of a round are timed.
+    round_ = min(LONGEST_ROUND, math.lcm(getattr(config.objective.get("generative"), "every", 1), config.dam.every))
     trial = _trial(ready, n_clusters, image_shape, groups, world, 1 + max(FEWEST - 1, round_))
     if trial[-1][1] - trial[0][1] < CHEAP:
         trial = _trial(ready, n_clusters, image_shape, groups, world, 1 + max(TRIAL - 1, 2 * round_))

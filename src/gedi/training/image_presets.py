@@ -41,7 +41,7 @@ def images() -> TrainingConfig:
             box_margin=0.25,
             data_noise=0.03,
         ),
-        dam=DamConfig(steps=2, radius=0.1),
+        dam=DamConfig(steps=3, radius=0.1, every=3),
         augment=AugmentConfig(noise=0.03, crop=4, jitter=0.1, gray=0.1),
         objective={
             "generative": Energy(weight=0.1, size=1e-4, every=6),
@@ -51,7 +51,7 @@ def images() -> TrainingConfig:
         start=StartConfig(kind="kmeans", repeats=10),
         step1=replace(stage, iterations=60, learning_rate=1e-3),
         embedding=replace(stage, iterations=480),
-        step2=replace(stage, iterations=60, average=0.98),
+        step2=replace(stage, iterations=90, average=0.98),
         scaling="pixels",
     )
 
