@@ -44,7 +44,7 @@ def images() -> TrainingConfig:
         dam=DamConfig(steps=3, radius=0.1, every=3),
         augment=AugmentConfig(noise=0.03, crop=4, jitter=0.1, gray=0.1),
         objective={
-            "generative": Energy(weight=0.1, size=1e-4, every=6),
+            "generative": Energy(weight=0.5, size=1e-4, every=6),
             "negative_free": Gaussian(beta=0.1, invariance=10.0, per_sample=True),
             "clustering": Sinkhorn(dam=0.5, queue=1280, iterations=5),
         },
