@@ -7,6 +7,7 @@ import pytest
 
 from gedi.training import cost
 from gedi.training.model import fit_rows, prepare
+from gedi.training.presets import preset, with_method
 
 COUNTS = {"step1": 300, "embedding": 400, "step2": 500}
 
@@ -33,14 +34,23 @@ def test_every_stage_is_counted_and_the_start_once_an_attempt(trial, n_init, cou
 
 
 def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is_due():
-    """Every fourth iteration costs 9 s, the others 1 s; the first of the stage is not timed."""
+    """Every fourth costs 9 s, the others 1 s, of which one was held up; the stage's first has 6 s of its own."""
     now, found = 0.0, [("start", 0.0)]
     for i in range(9):
-        found.append(("embedding", now := now + (9.0 if i % 4 == 0 else 1.0)))
+        found.append(("embedding", now := now + (9.0 if i % 4 == 0 else 1.0) + 6.0 * (i == 0) + 50.0 * (i == 5)))
     found += [("after embedding", now), ("end", now)]
     counts = {"step1": 0, "embedding": 400, "step2": 0}
-    # The first iteration cost 9 s where 3 are typical: 6 more are taken for the stage's own start.
-    assert cost.whole_time(found, counts, 1, round_=4) == pytest.approx(3 * 400 + 6)
+    rounds = {"embedding": ["density", "", "", ""]}
+    assert cost.whole_time(found, counts, 1, rounds) == pytest.approx(3 * 400 + 6)
+
+
+def test_rounds_are_those_of_the_terms_that_are_due():
+    config = preset("images", n_features=2)
+    config.objective["generative"].every, config.dam.every = 4, 2
+    assert cost.round_of(config, "step1") == ["density walks"]
+    assert cost.round_of(config, "embedding") == ["density walks", "walks", "walks", "walks"]
+    assert cost.round_of(config, "step2") == ["density walks", "", "walks", ""]
+    assert cost.round_of(with_method(config, "swav"), "step2") == ["density walks"]
 
 
 def test_the_estimate_is_of_the_size_of_the_real_time(blobs, tiny):

@@ -8,6 +8,7 @@ import statistics
 import sys
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -47,19 +48,31 @@ def estimate(
 ) -> Cost:
     """The cost of training on prepared rows, on this machine, from a trial of a few iterations of each stage."""
     counts = {name: getattr(config, name).iterations for name in STAGES}
-    # A density or walks that are due every few iterations make these dearer than the others: all of a round are timed.
-    round_ = min(LONGEST_ROUND, math.lcm(getattr(config.objective.get("generative"), "every", 1), config.dam.every))
-    trial = _trial(ready, n_clusters, image_shape, groups, world, 1 + max(FEWEST - 1, round_))
+    rounds = {name: round_of(config, name) for name in STAGES}
+    longest = max(len(kinds) for kinds in rounds.values())
+    trial = _trial(ready, n_clusters, image_shape, groups, world, max(FEWEST, 1 + longest))
     if trial[-1][1] - trial[0][1] < CHEAP:
-        trial = _trial(ready, n_clusters, image_shape, groups, world, 1 + max(TRIAL - 1, 2 * round_))
-    return Cost(whole_time(trial, counts, config.n_init, round_), peak_memory())
+        trial = _trial(ready, n_clusters, image_shape, groups, world, max(TRIAL, 1 + 2 * longest))
+    return Cost(whole_time(trial, counts, config.n_init, rounds), peak_memory())
 
 
-def whole_time(marks: Marks, counts: dict[str, int], n_init: int, round_: int = 1) -> float:
+def round_of(config: TrainingConfig, stage: str) -> list[str]:
+    """The kinds of iterations of a stage, in their order, until they repeat: some terms are due every few only."""
+    generative = config.objective.get("generative")
+    every = {"density": 1 if generative is None or stage == "step1" else generative.every}
+    walks = any(term.weights().get("clustering_dam") for term in config.objective.values())
+    every["walks"] = config.dam.every if walks and stage == "step2" else 1
+    length = min(LONGEST_ROUND, math.lcm(*every.values()))
+    return [" ".join(name for name, n in every.items() if i % n == 0) for i in range(length)]
+
+
+def whole_time(
+    marks: Marks, counts: dict[str, int], n_init: int, rounds: Mapping[str, Sequence[str]] | None = None
+) -> float:
     """Seconds of a run of ``counts`` iterations, from the marks of a short one.
 
     What is not an iteration is paid once, if it comes before the end of step 1 or after step 2, else at every start.
-    Iterations are alike, or else every round of ``round_`` of them is like the next.
+    Iterations of a stage are alike, or of the kinds that its `rounds` say.
     """
     once = {"run": 0.0, "start": 0.0}
     steps: dict[str, list[float]] = {name: [] for name in STAGES}
@@ -68,20 +81,26 @@ def whole_time(marks: Marks, counts: dict[str, int], n_init: int, round_: int = 
             steps[stage].append(t1 - t0)
         else:
             once["run" if stage in ("start", "step1", "after step1", "end") else "start"] += t1 - t0
-    each = {name: _typical(found, round_) for name, found in steps.items()}
+    kinds = {name: (rounds or {}).get(name, [""]) for name in STAGES}
+    each = {name: _typical(found, kinds[name]) for name, found in steps.items()}
     for name, found in steps.items():
         if sum(stage == name for stage, _ in marks) > len(found):  # a stage's first iteration came with other work
-            once["run" if name == "step1" else "start"] -= each[name]
+            once["run" if name == "step1" else "start"] -= _of_kind(found, kinds[name])[kinds[name][0]]
     start = max(0.0, once["start"]) + each["embedding"] * counts["embedding"] + each["step2"] * counts["step2"]
     return max(0.0, once["run"]) + each["step1"] * counts["step1"] + start * n_init
 
 
-def _typical(seconds: list[float], round_: int) -> float:
-    """Seconds an iteration: the middle one where all are alike, else the mean over the last whole rounds."""
-    whole = len(seconds) - len(seconds) % round_
-    if round_ == 1 or not whole:
-        return statistics.median(seconds) if seconds else 0.0
-    return statistics.fmean(seconds[-whole:])
+def _typical(seconds: list[float], kinds: Sequence[str]) -> float:
+    """Seconds an iteration, on average over a round."""
+    return statistics.fmean(_of_kind(seconds, kinds)[kind] for kind in kinds)
+
+
+def _of_kind(seconds: list[float], kinds: Sequence[str]) -> dict[str, float]:
+    """The middle one of each kind's iterations: one that was held up must not count. ``seconds`` lack the first."""
+    found: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for i, taken in enumerate(seconds, start=1):
+        found[kinds[i % len(kinds)]].append(taken)
+    return {kind: statistics.median(of or seconds or [0.0]) for kind, of in found.items()}
 
 
 def _trial(

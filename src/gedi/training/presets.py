@@ -146,6 +146,7 @@ def jem(config: TrainingConfig) -> None:
     """JEM: the generative term alone. It has no cluster head, so every row is of one cluster."""
     config.embedding.iterations = config.step2.iterations = 0
     config.objective = {"generative": config.objective["generative"]}
+    config.net.two_encoders = False
 
 
 def swav(config: TrainingConfig) -> None:
@@ -155,6 +156,7 @@ def swav(config: TrainingConfig) -> None:
     config.start.kind = "none"
     clustering = replace(config.objective["clustering"], dam=0.0, anchor=0.0, firmness=1.0, marginals="uniform")
     config.objective = {"clustering": clustering}
+    config.net.two_encoders = False
 
 
 def gedi(config: TrainingConfig) -> None:
@@ -179,6 +181,7 @@ def _embedding_alone(config: TrainingConfig, family: str, term: Term) -> None:
     config.embedding = replace(config.embedding if config.embedding.iterations else config.step2, iterations=total)
     config.step1.iterations = config.step2.iterations = 0
     config.objective = {family: term}
+    config.net.two_encoders = False
     config.net.head = "nf_projector" if family == "negative_free" else "projector"
 
 
@@ -231,9 +234,10 @@ METHODS: dict[str, Callable[[TrainingConfig], None]] = {
 
 
 def no_nf(config: TrainingConfig) -> None:
-    """Without L_NF."""
+    """Without L_NF, and with one encoder for all."""
     del config.objective["negative_free"]
     config.embedding.iterations = 0
+    config.net.two_encoders = False
 
 
 def no_nf_no_step1(config: TrainingConfig) -> None:
