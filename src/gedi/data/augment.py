@@ -13,6 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch.nn import functional as F
 
 from gedi.data.image_augment import ImageAugment, change_images
+from gedi.data.scaled_rows import Rows
 from gedi.errors import ConfigError
 
 
@@ -46,7 +47,7 @@ Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
 
 def row_augmentation(
     settings: AugmentSettings,
-    data: torch.Tensor,
+    data: Rows,
     image_shape: tuple[int, ...] | None = None,
     *,
     box: tuple[float, float] | None = None,
@@ -74,7 +75,8 @@ def row_augmentation(
                 generator=generator,
             )
         if table is not None:
-            x = towards_neighbour(x, data[pick(table[rows].to(x.device), generator)], settings.towards, generator)
+            picked = pick(table[rows].to(x.device), generator).to(data.device)
+            x = towards_neighbour(x, data[picked].to(x.device), settings.towards, generator)
         return x + (settings.noise or 0.0) * torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
 
     return augment
@@ -109,34 +111,40 @@ def _image_part(
     return change
 
 
-def neighbour_table(data: torch.Tensor, k: int) -> torch.Tensor:
+def neighbour_table(data: Rows, k: int) -> torch.Tensor:
     """Places of up to k near rows of every row, [n, k]: those that are among each other's k nearest.
 
     One-sided neighbours often belong to another component (a stray row's neighbours do not know it), so they are left
     out, and a row's mutual neighbours are repeated to fill its line; a row that has none keeps its nearest.
     """
     n, k = len(data), min(k, len(data) - 1)
-    near_in = _affordable(data.numpy())
+    near_in = _affordable(data)
     # A row's nearest is itself, unless it has a twin: remove it by place, not by rank.
     found = NearestNeighbors(n_neighbors=k + 1).fit(near_in).kneighbors(near_in, return_distance=False)
     own = found == np.arange(n)[:, None]
     own[~own.any(1), -1] = True
     near = found[~own].reshape(n, k)
-    mutual = (near[near] == np.arange(n)[:, None, None]).any(2)
-    mutual[~mutual.any(1), 0] = True
-    order = np.argsort(~mutual, axis=1, kind="stable")
-    count = mutual.sum(1)
-    filled = np.take_along_axis(order, np.arange(k)[None, :] % count[:, None], axis=1)
-    return torch.from_numpy(np.take_along_axis(near, filled, axis=1).astype("int64"))
+    table = torch.empty(n, k, dtype=torch.int64)
+    for part in np.array_split(np.arange(n), n // 1000 + 1):  # the neighbours of all neighbours are many
+        mine = near[part]
+        mutual = (near[mine] == part[:, None, None]).any(2)
+        mutual[~mutual.any(1), 0] = True
+        order = np.argsort(~mutual, axis=1, kind="stable")
+        count = mutual.sum(1)
+        filled = np.take_along_axis(order, np.arange(k)[None, :] % count[:, None], axis=1)
+        table[torch.from_numpy(part)] = torch.from_numpy(np.take_along_axis(mine, filled, axis=1).astype("int64"))
+    return table
 
 
-def _affordable(x: np.ndarray) -> np.ndarray:
-    """``x``, or its main directions where all distances between whole rows would take many minutes."""
-    if len(x) ** 2 * x.shape[1] <= MOST_PRODUCTS or x.shape[1] <= MAIN_DIRECTIONS:
-        return x
-    some = x[:: math.ceil(len(x) / PCA_ROWS)]
+def _affordable(data: Rows) -> np.ndarray:
+    """All rows, or their main directions where all distances between whole rows would take many minutes."""
+    n, d = data.shape
+    if n**2 * d <= MOST_PRODUCTS or d <= MAIN_DIRECTIONS:
+        return data[:].numpy()
+    some = data[:: math.ceil(n / PCA_ROWS)].numpy()
     pca = PCA(MAIN_DIRECTIONS, svd_solver="randomized", random_state=0).fit(some)
-    return np.concatenate([pca.transform(part).astype(np.float32) for part in np.array_split(x, len(x) // 1000 + 1)])
+    parts = (data[part[0] : part[-1] + 1].numpy() for part in np.array_split(np.arange(n), n // 1000 + 1))
+    return np.concatenate([pca.transform(part).astype(np.float32) for part in parts])
 
 
 def pick(table: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -136,8 +136,9 @@ def find_start(run: Engine, seed: int) -> Start | None:
     if c.kind == "none":
         return None
     if c.kind == "walks":
-        ends = [run.walk(run.x, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
-        start = cut_graph(run.x.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+        everything = run.x[:]
+        ends = [run.walk(everything, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
+        start = cut_graph(everything.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
     else:
         features = [average.nf_projector(average.encoder(x)) for x in run.blocks()]
         z = F.normalize(torch.cat(features)).cpu().numpy()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 
+from gedi.data.scaled_rows import Rows
 from gedi.errors import GediError
 from gedi.sampling import ReplayBuffer
 from gedi.training.build import box_around, build_net
@@ -48,7 +49,7 @@ class Stages:
     def __init__(
         self,
         config: TrainingConfig,
-        x: torch.Tensor,
+        x: Rows,
         n_clusters: int,
         *,
         seed: int,
@@ -147,7 +148,7 @@ class Stages:
         state.stage, state.iteration = f"after {name}", 0
         self._save_if_due(stage_ended=config.iterations > 0)
 
-    def blocks(self) -> tuple[torch.Tensor, ...]:
+    def blocks(self) -> Iterable[torch.Tensor]:
         """All rows, in blocks that a forward pass can hold."""
         return self.x.split(BLOCK if self.config.net.encoder == "mlp" else IMAGE_BLOCK)
 
