@@ -15,6 +15,7 @@ class CellTypeError(DataError, TypeError):
     """A cell holds something that is not a number at all; scikit-learn expects a TypeError for it."""
 
 
+CHANNELS = (1, 3, 4)  # of images: grey, colours, colours with transparency
 LARGEST = 1e150  # whose square is still a double
 
 
@@ -57,6 +58,22 @@ def check_rows(
         _check_clusters(n_clusters, n, fewest_clusters)
         _warn_constant(rows, all_only=images)
     return rows
+
+
+def image_shape_of(shape: tuple[int, ...], name: str) -> tuple[int, int, int] | None:
+    """(H, W, C) of an array of images [n, H, W] or [n, H, W, C]; None for rows. Others are refused with a hint."""
+    if len(shape) < 3:
+        return None
+    if len(shape) == 3 or (len(shape) == 4 and shape[3] in CHANNELS):
+        height, width, channels = (*shape[1:], 1)[:3]
+        return int(height), int(width), int(channels)
+    hint = "give anything else as rows, with x.reshape(len(x), -1)"
+    if len(shape) == 4 and shape[1] in CHANNELS:
+        hint = "put the channels last, with x.transpose(0, 2, 3, 1)"
+    raise DataError(
+        f"{name} has shape {tuple(shape)}: expected rows [n, d], or images [n, height, width] or "
+        f"[n, height, width, channels] with 1, 3 or 4 channels; {hint}."
+    )
 
 
 def checked_blocks(
