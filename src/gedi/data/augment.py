@@ -13,7 +13,8 @@ from sklearn.neighbors import NearestNeighbors
 from torch.nn import functional as F
 
 from gedi.data.image_augment import ImageAugment, change_images
-from gedi.data.scaled_rows import Rows
+from gedi.data.scaled_rows import Rows, ScaledRows
+from gedi.data.streaming import release, scratch, take
 from gedi.errors import ConfigError
 
 
@@ -40,6 +41,7 @@ class AugmentSettings(Protocol):
 MOST_PRODUCTS = 1e11  # of the distances between all rows: about a minute on one core
 MAIN_DIRECTIONS = 50  # in which the neighbours of more and longer rows are looked for
 PCA_ROWS = 5000  # that those directions are found from
+MOST_TOGETHER, TOGETHER = 100_000, 25_000  # images: of more than so many, about so many are compared with each other
 IMAGE_PART = ("crop", "flip", "jitter", "gray")  # settings of which one is enough to change images beyond `affine`
 
 Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
@@ -116,23 +118,36 @@ def neighbour_table(data: Rows, k: int) -> torch.Tensor:
 
     One-sided neighbours often belong to another component (a stray row's neighbours do not know it), so they are left
     out, and a row's mutual neighbours are repeated to fill its line; a row that has none keeps its nearest.
+    Of very many images, neighbours are looked for in random parts: time grows with their number, not with its square.
     """
     n, k = len(data), min(k, len(data) - 1)
     near_in = _affordable(data)
+    parts = [np.arange(n)]
+    if n > MOST_TOGETHER and isinstance(data, ScaledRows):
+        shuffled = np.random.default_rng(0).permutation(n)
+        parts = [np.sort(part) for part in np.array_split(shuffled, math.ceil(n / TOGETHER))]
+    table = torch.empty(n, k, dtype=torch.int64)
+    for part in parts:
+        found = _mutual_neighbours(near_in if len(part) == n else take(near_in, part), k)
+        table[torch.from_numpy(part)] = torch.from_numpy(part[found])
+    return table
+
+
+def _mutual_neighbours(x: np.ndarray, k: int) -> np.ndarray:
+    """The table of rows that are compared with all others, [n, k]."""
+    n = len(x)
     # A row's nearest is itself, unless it has a twin: remove it by place, not by rank.
-    found = NearestNeighbors(n_neighbors=k + 1).fit(near_in).kneighbors(near_in, return_distance=False)
+    found = NearestNeighbors(n_neighbors=k + 1).fit(x).kneighbors(x, return_distance=False)
     own = found == np.arange(n)[:, None]
     own[~own.any(1), -1] = True
     near = found[~own].reshape(n, k)
-    table = torch.empty(n, k, dtype=torch.int64)
-    for part in np.array_split(np.arange(n), n // 1000 + 1):  # the neighbours of all neighbours are many
-        mine = near[part]
-        mutual = (near[mine] == part[:, None, None]).any(2)
+    table = np.empty_like(near)
+    for rows in np.array_split(np.arange(n), n // 1000 + 1):  # the neighbours of all neighbours are many
+        mutual = (near[near[rows]] == rows[:, None, None]).any(2)
         mutual[~mutual.any(1), 0] = True
         order = np.argsort(~mutual, axis=1, kind="stable")
-        count = mutual.sum(1)
-        filled = np.take_along_axis(order, np.arange(k)[None, :] % count[:, None], axis=1)
-        table[torch.from_numpy(part)] = torch.from_numpy(np.take_along_axis(mine, filled, axis=1).astype("int64"))
+        filled = np.take_along_axis(order, np.arange(k)[None, :] % mutual.sum(1)[:, None], axis=1)
+        table[rows] = np.take_along_axis(near[rows], filled, axis=1)
     return table
 
 
@@ -143,8 +158,11 @@ def _affordable(data: Rows) -> np.ndarray:
         return data[:].numpy()
     some = data[:: math.ceil(n / PCA_ROWS)].numpy()
     pca = PCA(MAIN_DIRECTIONS, svd_solver="randomized", random_state=0).fit(some)
-    parts = (data[part[0] : part[-1] + 1].numpy() for part in np.array_split(np.arange(n), n // 1000 + 1))
-    return np.concatenate([pca.transform(part).astype(np.float32) for part in parts])
+    directions = scratch((n, MAIN_DIRECTIONS), np.float32)
+    for rows in np.array_split(np.arange(n), n // 1000 + 1):
+        directions[rows] = pca.transform(data[rows[0] : rows[-1] + 1].numpy())
+        release(directions)
+    return directions
 
 
 def pick(table: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
