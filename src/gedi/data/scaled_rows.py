@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ class ScaledRows:
 
     def __getitem__(self, places: slice | torch.Tensor) -> torch.Tensor:
         """The scaled rows at these places, float32, on the device."""
-        where = np.arange(len(self))[places] if isinstance(places, slice) else places.cpu().numpy()
+        where = np.arange(*places.indices(len(self))) if isinstance(places, slice) else places.cpu().numpy()
         return torch.from_numpy(self.scaler.transform(take(self.raw, where))).to(self.device)
 
     def split(self, size: int) -> Iterator[torch.Tensor]:
@@ -60,3 +60,18 @@ def scaled(x: np.ndarray, scaler: Scaler) -> Rows:
     if x.dtype == np.uint8 or is_mapped(x):
         return ScaledRows(x, scaler)
     return torch.from_numpy(scaler.transform(x))
+
+
+def joined(parts: Iterable[torch.Tensor], n: int) -> torch.Tensor:
+    """Parts of ``n`` rows, at least one, one after the other in one tensor.
+
+    torch.cat would need all of them at once. Small parts that stay behind large temporaries keep those from being used
+    again (measured: the C library's heap grew by the size of all rows), so each is put away as it comes.
+    """
+    whole, done = torch.empty(0), 0
+    for part in parts:
+        if not done:
+            whole = part.new_empty((n, *part.shape[1:]))
+        whole[done : done + len(part)] = part
+        done += len(part)
+    return whole

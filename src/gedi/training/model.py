@@ -13,7 +13,7 @@ import torch
 
 from gedi.data import Scaler
 from gedi.data.augment import Augment, row_augmentation
-from gedi.data.scaled_rows import Rows, scaled
+from gedi.data.scaled_rows import Rows, joined, scaled
 from gedi.errors import DataError
 from gedi.nets import GediNet, MLPEncoder
 from gedi.objectives import cluster_log_probs
@@ -127,12 +127,10 @@ class TrainedModel:
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
         size = CHUNK if self.config.net.encoder == "mlp" else IMAGE_CHUNK
-        parts = []
+        starts = range(0, len(x), size)
+        blocks = (torch.from_numpy(self.scaler.transform(x[i : i + size])).to(self._type) for i in starts)
         with torch.no_grad():
-            for start in range(0, len(x), size):
-                rows = torch.from_numpy(self.scaler.transform(x[start : start + size]))
-                parts.append(function(rows.to(self._type)))
-        return torch.cat(parts).double().numpy()
+            return joined((function(rows) for rows in blocks), len(x)).double().numpy()
 
 
 @torch.no_grad()
@@ -143,7 +141,7 @@ def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, burn_in: float |
     if burn_in is None:
         return chains
     size = CHUNK if isinstance(net.encoder, MLPEncoder) else IMAGE_CHUNK
-    data, sampled = (torch.cat([net.eval().log_density(part) for part in rows.split(size)]) for rows in (x, chains))
+    data, sampled = (joined(map(net.eval().log_density, rows.split(size)), len(rows)) for rows in (x, chains))
     return chains[settled(data, sampled, burn_in)]
 
 

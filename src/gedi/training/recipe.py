@@ -46,7 +46,7 @@ def train(run: Engine) -> None:
 @torch.no_grad()
 def place_prototypes(run: Engine) -> None:
     """Clusters for methods that train none: k-means of the embeddings, its centres as prototypes."""
-    z = torch.cat([run.state.net.embed(x) for x in run.blocks()])
+    z = run.of_all(run.state.net.embed)
     found = run.world.from_main(lambda: kmeans(z.cpu().numpy(), run.n_clusters, 0, n_init=run.config.start.repeats)[1])
     directions = run.state.net.prototypes.directions
     directions[: len(found)] = torch.as_tensor(found).to(directions)
@@ -140,8 +140,7 @@ def find_start(run: Engine, seed: int) -> Start | None:
         ends = [run.walk(everything, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
         start = cut_graph(everything.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
     else:
-        features = [average.nf_projector(average.encoder(x)) for x in run.blocks()]
-        z = F.normalize(torch.cat(features)).cpu().numpy()
+        z = F.normalize(run.of_all(lambda x: average.nf_projector(average.encoder(x)))).cpu().numpy()
         finer = min(c.nodes, len(z) // c.node_rows) if grounds else 0
         start = Start(kmeans(z, max(run.n_clusters, finer), seed, n_init=c.repeats)[0], crossing=None)
     return start._replace(labels=grounded(run, start.labels)) if grounds else start
