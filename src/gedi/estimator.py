@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 
 from gedi import hub
 from gedi.data import check_rows
+from gedi.data.checks import image_shape_of
 from gedi.errors import DataError
 from gedi.logic import Constraint
 from gedi.training import runs
@@ -146,7 +147,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         return self._model().ood_score(self._rows(X))
 
     def sample(self, n_samples: int = 1, *, random_state: int = 0) -> np.ndarray:
-        """New rows drawn from the model's density."""
+        """New rows [n_samples, d] drawn from the model's density; of images, all pixels of one in a row."""
         return self._model().sample(n_samples, seed=random_state)
 
     def save(self, folder: str | Path) -> None:
@@ -217,19 +218,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
 
 def _image_shape(x: Any) -> tuple[int, int, int] | None:
-    """(H, W, C) of an array of images [n, H, W] or [n, H, W, C]; None for anything else."""
-    shape: tuple[int, ...] = getattr(x, "shape", ())
-    if len(shape) == 3:
-        return int(shape[1]), int(shape[2]), 1
-    if len(shape) != 4:
-        return None
-    if shape[3] not in (1, 3, 4):
-        hint = ": use x.transpose(0, 2, 3, 1)" if shape[1] in (1, 3, 4) else ""
-        raise DataError(
-            f"Images are arrays [n, height, width] or [n, height, width, channels] with 1, 3 or 4 channels, got shape "
-            f"{tuple(shape)}{hint}."
-        )
-    return int(shape[1]), int(shape[2]), int(shape[3])
+    """(H, W, C) of an array of images; None for rows, and for what is no array."""
+    return image_shape_of(getattr(x, "shape", ()), "X")
 
 
 def _flat(x: Any) -> np.ndarray:

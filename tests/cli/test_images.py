@@ -52,6 +52,14 @@ def test_unreadable_files_are_counted_and_named_and_the_rest_trains(photos, gedi
     assert json.loads((tmp_path / "run" / "results.json").read_text())["unreadable"] == BROKEN
 
 
+def test_the_report_says_what_was_left_out(run, gedi):
+    said = "2 image files were left out as unreadable: cut.png, text.png."
+    assert said in (run / "report.html").read_text(encoding="utf-8")
+    (run / "report.html").unlink()
+    assert gedi("report", run) == 0
+    assert said in (run / "report.html").read_text(encoding="utf-8")
+
+
 def test_every_picture_gets_a_cluster_beside_its_name(photos, run, gedi, tmp_path):
     assert gedi("predict", run, photos, "--out", tmp_path / "p.csv") == 0
     with (tmp_path / "p.csv").open(encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""`gedi predict` on files larger than the memory it may use."""
+"""`gedi predict` and `gedi fit` on files larger than the memory they may use."""
 
 import json
 import os
@@ -69,3 +69,53 @@ def test_peak_memory_does_not_grow_with_the_file(home, tmp_path, kind, suffix):
     grown = json.loads(done.stderr)
     assert f"{ROWS} rows" in done.stdout
     assert grown < 12, grown
+
+
+FIT = """
+    import json, sys
+    from pathlib import Path
+    from gedi import GEDI
+    from gedi.cli import main
+    from gedi.data import augment, load, streaming
+    from gedi.training import model, stages
+    def peak():
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    # As if memory were small: what is held at once whatever the file's size is, is less than these files.
+    streaming.MAP_ABOVE, stages.BLOCK, model.CHUNK = 1 << 20, 256, 256
+    augment.MOST_PRODUCTS, augment.PCA_ROWS = 0, 500
+    few = {f"{stage}.iterations": 2 for stage in ("step1", "embedding", "step2")}
+    few |= {"sampler.steps": 1, "dam.steps": 1, "start.repeats": 1, "net.frequency": 1.0}
+    how, *files = sys.argv[1:]
+    def fit(path):
+        if how == "command":
+            words = [f"--training.{name}={value}" for name, value in few.items()]
+            assert main(["fit", path, "--n-clusters", "2", "--out", f"{path}.run", "--preset", "smoke", *words]) == 0
+        else:
+            few["augment.neighbours"] = 0  # all distances between rows take long
+            GEDI(2, preset="smoke", training=few, random_state=0).fit(load(path).x)
+        return peak()
+    peaks = [fit(path) for path in files]
+    sys.stderr.write("\\n" + json.dumps(peaks))
+"""
+SIDE, FEW, MANY = 32, 2_000, 18_000  # images: 6 MB and 55 MB in bytes, 221 MB in floats
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("how", ["estimator", pytest.param("command", marks=SLOW)])
+def test_training_takes_no_more_memory_for_more_images(tmp_path, how):
+    files = []
+    for n in (FEW, MANY):
+        files.append(str(tmp_path / f"{n}.npy"))
+        images = np.random.default_rng(0).integers(0, 256, (1000, SIDE, SIDE, 3), dtype=np.uint8)
+        np.save(files[-1], np.tile(images, (n // 1000, 1, 1, 1)))
+    environment = os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FIT), how, *files],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    small, large = json.loads(done.stderr.splitlines()[-1])
+    assert large - small < 20, (small, large)

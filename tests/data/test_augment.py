@@ -5,9 +5,10 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from gedi.data import augment
+from gedi.data import Scaler, augment
 from gedi.data.augment import affine, neighbour_table, pick, row_augmentation, towards_neighbour
 from gedi.data.image_augment import ImageAugment, change_images
+from gedi.data.scaled_rows import scaled
 from gedi.errors import ConfigError
 from gedi.training.config import AugmentConfig
 
@@ -75,3 +76,19 @@ def test_neighbours_of_many_long_rows_are_looked_for_in_their_main_directions(mo
     monkeypatch.setattr(augment, "PCA", lambda *a, **k: seen.append(a) or PCA(*a, **k))
     assert torch.equal(neighbour_table(data, 5), whole)  # 50 directions hold all of these rows
     assert seen == [(50,)]
+
+
+def test_neighbours_of_very_many_images_are_looked_for_in_parts(monkeypatch):
+    groups = np.random.default_rng(0).integers(0, 200, (2, 60))
+    images = (np.tile(groups, (50, 1)) + np.random.default_rng(1).integers(0, 20, (100, 60))).astype(np.uint8)
+    rows = scaled(images, Scaler().fit(images, mode="pixels"))
+    whole = neighbour_table(rows, 4)
+    monkeypatch.setattr(augment, "MOST_TOGETHER", 60)
+    monkeypatch.setattr(augment, "TOGETHER", 30)
+    table = neighbour_table(rows, 4)
+    assert table.shape == whole.shape and not torch.equal(table, whole)
+    places = torch.arange(100)[:, None]
+    assert bool(((table != places) & (table % 2 == places % 2)).all())  # others, of the same group
+    assert torch.equal(neighbour_table(rows, 4), table)
+    as_floats = torch.from_numpy(Scaler().fit(images, mode="pixels").transform(images))
+    assert torch.equal(neighbour_table(as_floats, 4), whole)

@@ -96,3 +96,32 @@ def test_numbers_whose_squares_overflow_are_named():
     x[2, 1] = -1e200
     with pytest.raises(DataError, match=r"-1e\+200 \(row 2, column 1\).*power of ten"):
         check_rows(x, n_clusters=2)
+
+
+@pytest.fixture
+def in_small_blocks(monkeypatch):
+    monkeypatch.setattr("gedi.data.streaming.BLOCK", 32)
+
+
+def test_mapped_rows_stay_mapped_and_floats_as_they_are(tmp_path, in_small_blocks):
+    for kind in ("float32", "float64", "int16"):
+        np.save(tmp_path / f"{kind}.npy", GOOD.astype(kind))
+        given = np.load(tmp_path / f"{kind}.npy", mmap_mode="r")
+        rows = check_rows(given, n_clusters=2)
+        assert np.array_equal(rows, GOOD)
+        assert (np.shares_memory(rows, given), rows.dtype) == ((False, np.float64) if kind == "int16" else (True, kind))
+
+
+def test_what_is_wrong_is_counted_over_all_blocks(in_small_blocks):
+    x = np.vstack([GOOD] * 3)
+    x[7, 1], x[9, 0], x[9, 1], x[15, 0] = np.nan, np.inf, np.nan, -np.inf
+    with pytest.raises(DataError, match=r"2 NaN and 2 inf values in 3 of 18 rows \(first at row 7, column 1\)"):
+        check_rows(x, n_clusters=2)
+    with pytest.raises(DataError, match=r"1e\+200 \(row 5, column 0\)"):
+        check_rows(np.where(np.arange(12).reshape(6, 2) == 10, 1e200, GOOD), n_clusters=2)
+
+
+def test_a_column_is_constant_only_if_it_is_in_all_blocks(in_small_blocks):
+    x = np.column_stack([np.zeros(20), np.arange(20.0), np.repeat([0.0, 1.0], [19, 1])])
+    with pytest.warns(UserWarning, match="1 of 3 columns are constant, which tells nothing: 0"):
+        check_rows(x, n_clusters=2)

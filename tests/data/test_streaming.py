@@ -162,6 +162,36 @@ def test_released_arrays_keep_their_values(small_memory):
     streaming.release(np.zeros(3))
 
 
+def test_changes_to_a_copy_on_write_map_are_not_let_go_of(tmp_path):
+    np.save(tmp_path / "a.npy", IMAGES)
+    x = np.load(tmp_path / "a.npy", mmap_mode="c")
+    x[7] = 9
+    streaming.release(np.asarray(x).reshape(len(x), -1))
+    assert (x[7] == 9).all()
+
+
+def test_what_is_computed_from_a_map_is_in_memory(tmp_path):
+    np.save(tmp_path / "a.npy", IMAGES)
+    x = np.load(tmp_path / "a.npy", mmap_mode="r")
+    assert streaming.is_mapped(x) and streaming.is_mapped(np.asarray(x).reshape(50, -1)[3:])
+    assert not any(map(streaming.is_mapped, (x + 1, x[[3, 1]], IMAGES, IMAGES[1:])))
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_blocks_of_rows_follow_each_other(tmp_path, small_memory, mapped):
+    np.save(tmp_path / "a.npy", IMAGES)
+    x = np.load(tmp_path / "a.npy", mmap_mode="r" if mapped else None)
+    blocks = [(start, np.array(rows)) for start, rows in streaming.row_blocks(x)]
+    assert [start for start, _ in blocks] == list(range(0, 50, 2))
+    assert np.array_equal(np.concatenate([rows for _, rows in blocks]), IMAGES)
+
+
+def test_rows_of_whole_numbers_stay_on_disk(tmp_path, small_memory):
+    np.save(tmp_path / "a.npy", IMAGES.reshape(50, -1))
+    x = load(tmp_path / "a.npy").x
+    assert is_mapped(x) and x.dtype == np.float64 and np.array_equal(x, IMAGES.reshape(50, -1))
+
+
 MEGABYTES = 256
 PROGRAM = """
     import json, sys

@@ -10,6 +10,7 @@ import pytest
 from gedi import GEDI
 from gedi.cli import main
 from gedi.report.data_sample import FILE
+from gedi.report.run_page import left_out
 
 LARGEST = 8_000_000
 SECTIONS = ["verdict", "clusters", "stability", "embedding", "training", "cost", "settings", "provenance"]
@@ -82,6 +83,14 @@ def test_a_page_names_no_address_and_allows_no_request(moons_run, image_run):
 def test_labels_are_marked_as_not_used_in_training(moons_run, wide_run):
     assert "not used in training" in text_of(moons_run / "report.html")
     assert "not used in training" not in own_part(text_of(wide_run / "report.html"))
+
+
+@pytest.mark.parametrize("nothing", [{}, {"unreadable": []}, {"unreadable": None}, {"unreadable": "a.png"}])
+def test_files_left_out_are_counted_and_the_first_are_named(nothing):
+    assert left_out(nothing) is None
+    assert left_out({"unreadable": ["a\nb.png"]}) == "1 image file was left out as unreadable: a b.png."
+    many = left_out({"unreadable": [f"{i}.png" for i in range(1234)]})
+    assert many is not None and many.startswith("1,234 image files were") and many.endswith("19.png and 1214 more.")
 
 
 def test_one_start_is_said_and_several_are_listed(moons_run, wide_run):

@@ -13,6 +13,8 @@ from sklearn.neighbors import NearestNeighbors
 from torch.nn import functional as F
 
 from gedi.data.image_augment import ImageAugment, change_images
+from gedi.data.scaled_rows import Rows, ScaledRows
+from gedi.data.streaming import release, scratch, take
 from gedi.errors import ConfigError
 
 
@@ -39,6 +41,7 @@ class AugmentSettings(Protocol):
 MOST_PRODUCTS = 1e11  # of the distances between all rows: about a minute on one core
 MAIN_DIRECTIONS = 50  # in which the neighbours of more and longer rows are looked for
 PCA_ROWS = 5000  # that those directions are found from
+MOST_TOGETHER, TOGETHER = 100_000, 25_000  # images: of more than so many, about so many are compared with each other
 IMAGE_PART = ("crop", "flip", "jitter", "gray")  # settings of which one is enough to change images beyond `affine`
 
 Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
@@ -46,7 +49,7 @@ Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
 
 def row_augmentation(
     settings: AugmentSettings,
-    data: torch.Tensor,
+    data: Rows,
     image_shape: tuple[int, ...] | None = None,
     *,
     box: tuple[float, float] | None = None,
@@ -74,7 +77,8 @@ def row_augmentation(
                 generator=generator,
             )
         if table is not None:
-            x = towards_neighbour(x, data[pick(table[rows].to(x.device), generator)], settings.towards, generator)
+            picked = pick(table[rows].to(x.device), generator).to(data.device)
+            x = towards_neighbour(x, data[picked].to(x.device), settings.towards, generator)
         return x + (settings.noise or 0.0) * torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
 
     return augment
@@ -109,41 +113,64 @@ def _image_part(
     return change
 
 
-def neighbour_table(data: torch.Tensor, k: int) -> torch.Tensor:
+def neighbour_table(data: Rows, k: int) -> torch.Tensor:
     """Places of up to k near rows of every row, [n, k]: those that are among each other's k nearest.
 
     One-sided neighbours often belong to another component (a stray row's neighbours do not know it), so they are left
     out, and a row's mutual neighbours are repeated to fill its line; a row that has none keeps its nearest.
+    Of very many images, neighbours are looked for in random parts: time grows with their number, not with its square.
     """
     n, k = len(data), min(k, len(data) - 1)
-    near_in = _affordable(data.numpy())
+    near_in = _affordable(data)
+    parts = [np.arange(n)]
+    if n > MOST_TOGETHER and isinstance(data, ScaledRows):
+        shuffled = np.random.default_rng(0).permutation(n)
+        parts = [np.sort(part) for part in np.array_split(shuffled, math.ceil(n / TOGETHER))]
+    table = torch.empty(n, k, dtype=torch.int64)
+    for part in parts:
+        found = _mutual_neighbours(near_in if len(part) == n else take(near_in, part), k)
+        table[torch.from_numpy(part)] = torch.from_numpy(part[found])
+    return table
+
+
+def _mutual_neighbours(x: np.ndarray, k: int) -> np.ndarray:
+    """The table of rows that are compared with all others, [n, k]."""
+    n = len(x)
     # A row's nearest is itself, unless it has a twin: remove it by place, not by rank.
-    found = NearestNeighbors(n_neighbors=k + 1).fit(near_in).kneighbors(near_in, return_distance=False)
+    found = NearestNeighbors(n_neighbors=k + 1).fit(x).kneighbors(x, return_distance=False)
     own = found == np.arange(n)[:, None]
     own[~own.any(1), -1] = True
     near = found[~own].reshape(n, k)
-    mutual = (near[near] == np.arange(n)[:, None, None]).any(2)
-    mutual[~mutual.any(1), 0] = True
-    order = np.argsort(~mutual, axis=1, kind="stable")
-    count = mutual.sum(1)
-    filled = np.take_along_axis(order, np.arange(k)[None, :] % count[:, None], axis=1)
-    return torch.from_numpy(np.take_along_axis(near, filled, axis=1).astype("int64"))
+    table = np.empty_like(near)
+    for rows in np.array_split(np.arange(n), n // 1000 + 1):  # the neighbours of all neighbours are many
+        mutual = (near[near[rows]] == rows[:, None, None]).any(2)
+        mutual[~mutual.any(1), 0] = True
+        order = np.argsort(~mutual, axis=1, kind="stable")
+        filled = np.take_along_axis(order, np.arange(k)[None, :] % mutual.sum(1)[:, None], axis=1)
+        table[rows] = np.take_along_axis(near[rows], filled, axis=1)
+    return table
 
 
-def _affordable(x: np.ndarray) -> np.ndarray:
-    """``x``, or its main directions where all distances between whole rows would take many minutes."""
-    if len(x) ** 2 * x.shape[1] <= MOST_PRODUCTS or x.shape[1] <= MAIN_DIRECTIONS:
-        return x
-    return main_directions(x)
+def _affordable(data: Rows) -> np.ndarray:
+    """All rows, or their main directions where all distances between whole rows would take many minutes."""
+    n, d = data.shape
+    if n**2 * d <= MOST_PRODUCTS or d <= MAIN_DIRECTIONS:
+        return np.asarray(data[:])
+    return main_directions(data)
 
 
-def main_directions(x: np.ndarray) -> np.ndarray:
+def main_directions(data: Rows | np.ndarray) -> np.ndarray:
     """The rows in the directions in which they differ most; as they are if they have no more of them."""
-    if min(x.shape) <= MAIN_DIRECTIONS:
-        return x
-    some = x[:: math.ceil(len(x) / PCA_ROWS)]
+    n, d = data.shape
+    if min(n, d) <= MAIN_DIRECTIONS:
+        return np.asarray(data[:])
+    some = np.asarray(data[:: math.ceil(n / PCA_ROWS)])
     pca = PCA(MAIN_DIRECTIONS, svd_solver="randomized", random_state=0).fit(some)
-    return np.concatenate([pca.transform(part).astype(np.float32) for part in np.array_split(x, len(x) // 1000 + 1)])
+    directions = scratch((n, MAIN_DIRECTIONS), np.float32)
+    for rows in np.array_split(np.arange(n), n // 1000 + 1):
+        directions[rows] = pca.transform(np.asarray(data[rows[0] : rows[-1] + 1]))
+        release(directions)
+    return directions
 
 
 def pick(table: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from gedi.data.streaming import converted, is_mapped, row_blocks
 from gedi.errors import DataError
 
 
@@ -14,6 +15,7 @@ class CellTypeError(DataError, TypeError):
     """A cell holds something that is not a number at all; scikit-learn expects a TypeError for it."""
 
 
+CHANNELS = (1, 3, 4)  # of images: grey, colours, colours with transparency
 LARGEST = 1e150  # whose square is still a double
 
 
@@ -26,16 +28,17 @@ def check_rows(
     images: bool = False,
     first_row: int = 0,
 ) -> np.ndarray:
-    """Return rows as a finite float64 array [n, d], or raise a DataError that names the problem and the fix.
+    """Return rows as a finite array [n, d], float64 but for large ones, or raise a DataError that names the problem.
 
     float64 is kept until the rows are scaled, where the offset is subtracted. n_clusters=None (prediction)
     skips what concerns clusters; ``first_row`` is the place of a block's first row. The wording agrees with what
     scikit-learn's estimator checks look for.
 
     ``images``: the rows are pixels. Bytes and floats stay as they are, since eight bytes a pixel could fill the memory
-    of a machine that holds the images with ease, and a frame of one colour is nothing to warn of.
+    of a machine that holds the images with ease, and a frame of one colour is nothing to warn of. Rows mapped from disk
+    stay there, and floats among them as they are.
     """
-    rows = _as_float64(x, keep=(np.uint8, np.float32, np.float64) if images else ())
+    rows = _as_float64(x, images=images)
     if rows.ndim != 2:
         raise DataError(
             f"Expected a 2-D array of rows, got shape {rows.shape}. Reshape your data: "
@@ -55,6 +58,22 @@ def check_rows(
         _check_clusters(n_clusters, n, fewest_clusters)
         _warn_constant(rows, all_only=images)
     return rows
+
+
+def image_shape_of(shape: tuple[int, ...], name: str) -> tuple[int, int, int] | None:
+    """(H, W, C) of an array of images [n, H, W] or [n, H, W, C]; None for rows. Others are refused with a hint."""
+    if len(shape) < 3:
+        return None
+    if len(shape) == 3 or (len(shape) == 4 and shape[3] in CHANNELS):
+        height, width, channels = (*shape[1:], 1)[:3]
+        return int(height), int(width), int(channels)
+    hint = "give anything else as rows, with x.reshape(len(x), -1)"
+    if len(shape) == 4 and shape[1] in CHANNELS:
+        hint = "put the channels last, with x.transpose(0, 2, 3, 1)"
+    raise DataError(
+        f"{name} has shape {tuple(shape)}: expected rows [n, d], or images [n, height, width] or "
+        f"[n, height, width, channels] with 1, 3 or 4 channels; {hint}."
+    )
 
 
 def checked_blocks(
@@ -78,7 +97,7 @@ def checked_blocks(
         first += len(rows)
 
 
-def _as_float64(x: Any, keep: tuple[type, ...] = ()) -> np.ndarray:
+def _as_float64(x: Any, *, images: bool) -> np.ndarray:
     if sparse.issparse(x):
         raise DataError("Sparse data is not supported: pass x.toarray() if it fits in memory.")
     try:
@@ -92,7 +111,11 @@ def _as_float64(x: Any, keep: tuple[type, ...] = ()) -> np.ndarray:
     if rows.dtype.kind not in "buif":
         kind = "strings" if rows.dtype.kind in "US" else f"values of type {rows.dtype}"
         raise DataError(f"The data holds {kind}, not numbers: encode them as numbers or drop those columns.")
-    return rows if rows.dtype in keep else rows.astype(np.float64)
+    mapped = is_mapped(rows)
+    is_float = rows.dtype in (np.float32, np.float64)
+    if (images and rows.dtype == np.uint8) or (is_float and (images or mapped)):
+        return rows
+    return converted(rows, np.float64) if mapped else rows.astype(np.float64)
 
 
 def _objects_as_float64(rows: np.ndarray) -> np.ndarray:
@@ -122,24 +145,32 @@ def _place(i: int, rows: np.ndarray) -> str:
 
 
 def _check_finite(rows: np.ndarray, first_row: int) -> None:
-    bad = ~np.isfinite(rows)
-    if bad.any():
-        nan, inf = int(np.isnan(rows).sum()), int(np.isinf(rows).sum())
-        rows_hit = int(bad.any(axis=1).sum())
-        row, column = np.argwhere(bad)[0]
+    nan = inf = rows_hit = 0
+    first = ""
+    for start, block in row_blocks(rows):
+        bad = ~np.isfinite(block)
+        if not bad.any():
+            continue
+        if not first:
+            row, column = np.argwhere(bad)[0]
+            first = f"row {first_row + start + row}, column {column}"
+        nan, inf = nan + int(np.isnan(block).sum()), inf + int(np.isinf(block).sum())
+        rows_hit += int(bad.any(axis=1).sum())
+    if first:
         raise DataError(
             f"The data holds {nan} NaN and {inf} inf values in {rows_hit} of {len(rows)} rows "
-            f"(first at row {first_row + row}, column {column}): drop those rows or fill the values in."
+            f"(first at {first}): drop those rows or fill the values in."
         )
 
 
 def _check_size(rows: np.ndarray, first_row: int) -> None:
-    row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
-    if abs(float(rows[row, column])) > LARGEST:
-        raise DataError(
-            f"The data holds {rows[row, column]:.3g} (row {first_row + row}, column {column}); "
-            f"beyond {LARGEST:g} squares are no longer numbers: divide that column by a power of ten."
-        )
+    for start, block in row_blocks(rows):
+        row, column = np.unravel_index(np.abs(block).argmax(), block.shape)
+        if abs(float(block[row, column])) > LARGEST:
+            raise DataError(
+                f"The data holds {block[row, column]:.3g} (row {first_row + start + row}, column {column}); "
+                f"beyond {LARGEST:g} squares are no longer numbers: divide that column by a power of ten."
+            )
 
 
 def _check_clusters(n_clusters: int, n: int, fewest: int) -> None:
@@ -157,7 +188,12 @@ def _check_clusters(n_clusters: int, n: int, fewest: int) -> None:
 def _warn_constant(rows: np.ndarray, *, all_only: bool = False) -> None:
     if all_only and (rows[-1] != rows[0]).any():  # most often told from two rows
         return
-    constant = np.flatnonzero((rows == rows[0]).all(axis=0))
+    first, same = np.array(rows[0]), np.ones(rows.shape[1], dtype=bool)
+    for _, block in row_blocks(rows):
+        same &= (block == first).all(axis=0)
+        if not same.any():
+            return
+    constant = np.flatnonzero(same)
     if len(constant) == rows.shape[1] or (len(constant) and not all_only):
         shown = ", ".join(map(str, constant[:10])) + (", ..." if len(constant) > 10 else "")
         every = " (all of them: there is nothing to cluster)" if len(constant) == rows.shape[1] else ""

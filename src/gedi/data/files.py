@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gedi.data import streaming
+from gedi.data.checks import image_shape_of
 from gedi.data.columns import encode_labels
 from gedi.data.parquet import open_parquet
 from gedi.data.streaming import open_numpy
@@ -151,12 +152,11 @@ def numeric_array(x: np.ndarray, path: Path) -> np.ndarray:
         raise DataError(f"{path} holds values of type {x.dtype}, not numbers: encode them as numbers first.")
     if x.ndim == 2:
         # float64 survives until the offset is subtracted, see Scaler
-        return x if x.dtype in (np.float32, np.float64) else x.astype(np.float64)
+        if x.dtype in (np.float32, np.float64):
+            return x
+        return streaming.converted(x, np.float64) if streaming.is_mapped(x) else x.astype(np.float64)
     if x.ndim == 3:
         x = x[..., None]
-    if x.ndim != 4 or x.shape[-1] not in (1, 3, 4):
-        raise DataError(
-            f"{path} holds an array of shape {x.shape}: expected rows [n, d], "
-            "or images [n, height, width] or [n, height, width, channels] with 1, 3 or 4 channels."
-        )
-    return x if x.dtype in (np.uint8, np.float32) else streaming.as_float32(x)
+    if image_shape_of(x.shape, f"The array in {path}") is None:
+        raise DataError(f"The array in {path} has shape {x.shape}: expected rows [n, d], or images.")
+    return x if x.dtype in (np.uint8, np.float32) else streaming.converted(x, np.float32)

@@ -1,15 +1,17 @@
 """Brings rows of any unit and offset to zero mean and unit size, or black to -1 and white to 1, and back."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from gedi.data.streaming import is_mapped, release
 from gedi.errors import ConfigError, DataError
 
 Mode = Literal["global", "feature", "pixels", "none"]
 
-BLOCK = 1 << 22  # numbers turned into float64 at a time: images of a byte a pixel must not become eight
+BLOCK = 1 << 20  # numbers turned into float64 at a time: images of a byte a pixel must not become eight
 FAR = 1e15  # in units of the spread: further out is no different, and float32 ends at 3e38
 
 
@@ -43,12 +45,10 @@ class Scaler:
             black, white = black_and_white(x)
             self.centre, self.scale = np.full(x.shape[1], (black + white) / 2), np.array((white - black) / 2)
             return self
-        x = x.astype(np.float64, copy=False)
-        axis = 0 if self.mode == "feature" else None
-        self.centre = x.mean(axis=0)
-        std = np.sqrt(np.mean((x - self.centre) ** 2, axis=axis))
+        self.centre, variance, largest = _moments(x, axis=0 if self.mode == "feature" else None)
+        std = np.sqrt(variance)
         # The mean of a constant column is off by a rounding error, which must not become its scale.
-        rounding = 10 * np.finfo(np.float64).eps * np.abs(x).max(axis=axis)
+        rounding = 10 * np.finfo(np.float64).eps * largest
         self.scale = np.where(std > rounding, std, 1.0)
         return self
 
@@ -57,10 +57,10 @@ class Scaler:
         centre, scale = self._fitted(x)
         x = np.asarray(x)
         scaled = np.empty(x.shape, np.float32)
-        rows = max(1, BLOCK // x.shape[1])
-        for start in range(0, len(x), rows):
-            block = (x[start : start + rows].astype(np.float64) - centre) / scale
-            scaled[start : start + rows] = np.clip(block, -FAR, FAR)
+        done = 0
+        for block in _float64_blocks(x):
+            scaled[done : done + len(block)] = np.clip((block - centre) / scale, -FAR, FAR)
+            done += len(block)
         return scaled
 
     def inverse(self, x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
@@ -95,7 +95,61 @@ def black_and_white(x: np.ndarray) -> tuple[float, float]:
     """The darkest and the brightest value that a pixel of such images can have."""
     if x.dtype == np.uint8:
         return 0.0, 255.0
-    low, high = float(x.min()), float(x.max())
+    low, high = np.inf, -np.inf
+    for block in _float64_blocks(x):
+        low, high = min(low, float(block.min())), max(high, float(block.max()))
     if low >= 0 and high <= 1:
         return 0.0, 1.0
     return (low, high) if high > low else (low - 1.0, low + 1.0)
+
+
+def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:
+    """The mean of every column, and around it the variance and the largest size, of every column or of all.
+
+    Arrays in a smaller type, or on disk, are read in blocks. Sums are taken in the order in which NumPy takes them of a
+    whole array, so that it makes no difference to the numbers.
+    """
+    if x.dtype == np.float64 and not is_mapped(x):
+        centre = x.mean(axis=0)
+        return centre, np.mean((x - centre) ** 2, axis=axis), np.abs(x).max(axis=axis)
+    n, d = x.shape
+    centre = _column_sums(x, lambda block: block) / n
+    largest = np.max([np.abs(block).max(axis=axis) for block in _float64_blocks(x)], axis=0)
+    if axis == 0:
+        return centre, _column_sums(x, lambda block: (block - centre) ** 2) / n, largest
+
+    def squares(low: int, high: int) -> np.ndarray:
+        first, last = low // d, -(-high // d)
+        block = x[first:last].astype(np.float64)
+        release(x)
+        return ((block - centre) ** 2).ravel()[low - first * d : high - first * d]
+
+    return centre, _sum(squares, 0, n * d) / (n * d), largest
+
+
+def _column_sums(x: np.ndarray, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Sums over the rows, one after the other."""
+    total = np.zeros(x.shape[1])
+    for block in _float64_blocks(x):
+        values = of(block)
+        values[0] += total
+        total = values.sum(axis=0)
+    return total
+
+
+def _sum(values: Callable[[int, int], np.ndarray], low: int, high: int) -> float:
+    """Of values(low, high), halved where NumPy halves a long sum."""
+    if high - low <= BLOCK:
+        return float(values(low, high).sum())
+    half = (high - low) // 2
+    middle = low + half - half % 8
+    return _sum(values, low, middle) + _sum(values, middle, high)
+
+
+def _float64_blocks(x: np.ndarray) -> Iterator[np.ndarray]:
+    """Copies of the rows of x in float64, in order, about `BLOCK` numbers at a time."""
+    rows = max(1, BLOCK // x.shape[1])
+    for start in range(0, len(x), rows):
+        block = x[start : start + rows].astype(np.float64)
+        release(x)
+        yield block

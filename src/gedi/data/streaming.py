@@ -148,29 +148,48 @@ def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
 
-def as_float32(x: np.ndarray) -> np.ndarray:
-    """x in float32, converted a block at a time if the result is kept on disk."""
-    y = scratch(x.shape, np.float32)
-    rows = _rows_a_block(x)
-    for start in range(0, len(x), rows):
-        y[start : start + rows] = x[start : start + rows]
-        release(x)
+def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
+    """x in another type, converted a block at a time if the result is kept on disk."""
+    y = scratch(x.shape, dtype)
+    for start, rows in row_blocks(x):
+        y[start : start + len(rows)] = rows
         release(y)
     return y
 
 
+def row_blocks(x: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """All rows of x in order, a few megabytes at a time, each block with the place of its first row.
+
+    Blocks of a mapped x are let go of when the next one is asked for.
+    """
+    size = max(1, BLOCK // max(1, _row_bytes(x)))
+    for start in range(0, len(x), size):
+        yield start, x[start : start + size]
+        release(x)
+
+
+def is_mapped(x: np.ndarray) -> bool:
+    """Whether x, or the array it is a part of, is mapped from a file."""
+    return _memmap_under(x) is not None
+
+
 def release(x: np.ndarray) -> None:
     """Let go of the pages of a mapped array: they stay in the file, and no longer count as this process's memory."""
-    map_ = _map_under(x)
-    if map_ is not None and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+    mapped = _memmap_under(x)
+    if mapped is None or mapped.mode == "c":  # changes to a copy-on-write map are in its pages alone
+        return
+    map_ = mapped.base
+    if isinstance(map_, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
         map_.madvise(mmap.MADV_DONTNEED)
 
 
-def _map_under(x: np.ndarray) -> mmap.mmap | None:
-    base: Any = x
+def _memmap_under(x: np.ndarray) -> np.memmap | None:
+    """The map that x is a view of, as it was opened."""
+    found, base = None, x
     while isinstance(base, np.ndarray):
+        found = base if isinstance(base, np.memmap) else found
         base = base.base
-    return base if isinstance(base, mmap.mmap) else None
+    return found if isinstance(base, mmap.mmap) else None  # what is computed from a map keeps its class
 
 
 def batches(
@@ -190,13 +209,13 @@ def batches(
 
 def take(x: np.ndarray, places: np.ndarray) -> np.ndarray:
     """x[places] in memory, without keeping what a mapped x reads around them."""
-    if _map_under(x) is None:
+    if not is_mapped(x):
         return x[places]
     values = np.empty((len(places), *x.shape[1:]), x.dtype)
     by_place = np.argsort(places)  # disks like to be read in order
     rows = min(len(places), ROWS_AT_ONCE)
     if len(places) and places[by_place[-1]] - places[by_place[0]] < len(places):  # neighbours share what is read around
-        rows = max(rows, _rows_a_block(x))
+        rows = max(rows, BLOCK // max(1, _row_bytes(x)))
     for start in range(0, len(places), max(1, rows)):
         some = by_place[start : start + rows]
         values[some] = x[places[some]]
@@ -206,7 +225,3 @@ def take(x: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 def _row_bytes(x: np.ndarray) -> int:
     return int(np.prod(x.shape[1:], dtype=np.int64)) * x.dtype.itemsize
-
-
-def _rows_a_block(x: np.ndarray) -> int:
-    return max(1, BLOCK // max(1, _row_bytes(x)))

@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import nn
 
 from gedi.nets.walls import Support, Walled
+
+if TYPE_CHECKING:
+    from gedi.data.scaled_rows import Rows
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 Similarity = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -46,7 +49,7 @@ class Density(nn.Module, ABC):
         """``n`` exact draws from the model, None if only a Langevin sampler can draw."""
         return None
 
-    def refresh(self, x: torch.Tensor) -> None:
+    def refresh(self, x: Rows) -> None:
         """Look at the data again, after the weights have changed: for densities that lean on some of them."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -168,7 +171,7 @@ class ContrastiveDensity(EnergyBased):
             return self.embed(x)
 
     @torch.no_grad()
-    def refresh(self, x: torch.Tensor) -> None:
+    def refresh(self, x: Rows) -> None:
         """Fill the bank with g of rows spread evenly over the data, the same ones every time."""
         size = len(self.bank)
         self.bank.copy_(self.embedding(x[torch.arange(size, device=x.device) * len(x) // size]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -12,6 +13,9 @@ from gedi.nets.densities import Density, EnergyDensity, evaluating
 from gedi.nets.encoder import MLPEncoder
 from gedi.nets.heads import Classifier, Projector, Prototypes
 from gedi.nets.walls import Support
+
+if TYPE_CHECKING:
+    from gedi.data.scaled_rows import Rows
 
 
 class GediNet(nn.Module):
@@ -82,7 +86,7 @@ class GediNet(nn.Module):
         with evaluating(self):
             return self.density.score(x)
 
-    def refresh_density(self, x: torch.Tensor) -> None:
+    def refresh_density(self, x: Rows) -> None:
         """Let a density that leans on some of the data look at them with the present weights."""
         with evaluating(self):
             self.density.refresh(x)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gedi.data.streaming import take
 from gedi.evaluation import auroc, clustering_scores
 from gedi.report import charts as make
 from gedi.report.charts import Chart
@@ -23,6 +24,7 @@ from gedi.training.model import TrainedModel
 from gedi.training.untrusted import shown
 
 LARGEST_TABLE = 30  # clusters or labels of the table that counts one against the other
+NAMED = 20  # files left out that are named
 COST_PARTS = {
     "sgld": "sampling (SGLD)",
     "dam": "walks (DAM)",
@@ -42,6 +44,7 @@ def run_page(run: RunView) -> str:
         "headline": headline(run.judgements),
         "judgements": run.judgements,
         "measures": run.measures,
+        "left_out": left_out(run.results),
         "kind": run.kind,
         "labelled": None,
         "clusters": [],
@@ -99,8 +102,8 @@ def _foreign(run: RunView, model: TrainedModel, answers: Answers, charts: dict[s
     if run.samples is not None:
         others = {"own samples": run.samples} | others
     if run.foreign is not None:
-        rows = np.asarray(run.foreign.x, dtype=np.float64).reshape(len(run.foreign.x), -1)
-        others[f"given: {shown(run.foreign.name)}"] = rows[make.few(len(rows))]
+        some = take(run.foreign.x, make.few(len(run.foreign.x)))
+        others[f"given: {shown(run.foreign.name)}"] = some.reshape(len(some), -1).astype(np.float64)
     densities = {"data": answers.log_density} | {name: model.score_samples(rows) for name, rows in others.items()}
     gradients = {"data": answers.gradient_score} | {name: model.ood_score(rows) for name, rows in others.items()}
     charts["ood-density"] = make.histograms(densities, "log p")
@@ -123,6 +126,16 @@ def about(run: RunView) -> list[tuple[str, str]]:
     if (seconds := number(results.get("seconds"))) is not None:
         facts.append(("trained in", duration(seconds)))
     return facts
+
+
+def left_out(results: dict[str, Any]) -> str | None:
+    """How many files of a folder of images could not be read, and the first of their names; None if all could."""
+    names = results.get("unreadable")
+    if not isinstance(names, list) or not names:
+        return None
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    were = "1 image file was" if len(names) == 1 else f"{len(names):,} image files were"
+    return f"{were} left out as unreadable: {', '.join(shown(str(name)) for name in names[:NAMED])}{more}."
 
 
 def duration(seconds: float) -> str:

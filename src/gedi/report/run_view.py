@@ -96,7 +96,7 @@ def _sample(folder: Path, model: TrainedModel) -> DataSample | None:
     try:
         plan = runs.read_plan(folder)
         data = load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"))
-        rows = check_rows(data.x.reshape(len(data.x), -1), n_clusters=None, allow_single_row=True)
+        rows = _checked_rows(data)
     except GediError:
         return None
     return sample_of(data) if runs.fingerprint(rows) == plan["rows_sha256"] else None
@@ -106,4 +106,9 @@ def _check_width(data: Dataset, model: TrainedModel) -> None:
     width = int(np.prod(data.x.shape[1:]))
     if width != model.n_features:
         raise DataError(f"{data.name} has {width} features, but the run was trained on {model.n_features}.")
-    check_rows(data.x.reshape(len(data.x), -1), n_clusters=None, allow_single_row=True)
+    _checked_rows(data)
+
+
+def _checked_rows(data: Dataset) -> np.ndarray:
+    flat = data.x.reshape(len(data.x), -1)
+    return check_rows(flat, n_clusters=None, allow_single_row=True, images=data.image_shape is not None)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from gedi.sampling.sgld import Box
+
+if TYPE_CHECKING:
+    from gedi.data.scaled_rows import Rows
 
 
 class ReplayBuffer:
@@ -25,7 +30,7 @@ class ReplayBuffer:
         *,
         restart: float,
         generator: torch.Generator,
-        data: torch.Tensor | None = None,
+        data: Rows | None = None,
         from_data: float = 0.0,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """``n`` distinct chains and their places in the buffer."""

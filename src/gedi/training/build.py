@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from sklearn.neighbors import NearestNeighbors
 
+from gedi.data.scaled_rows import Rows
 from gedi.errors import ConfigError
 from gedi.nets import GediNet, ImageEncoder, MLPEncoder
 from gedi.sampling import Box
@@ -16,19 +17,19 @@ from gedi.training.config import NetConfig, TrainingConfig
 from gedi.training.terms import Energy
 
 
-def resolution(x: np.ndarray, *, neighbour: int = 10, max_rows: int = 5000) -> float:
+def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 5000) -> float:
     """Length per dimension at which the sample still shows structure: the median 10th-neighbour distance / sqrt(d).
 
     Samplers and walks finer than this waste steps; coarser ones blur what the data can tell.
     """
-    rows = x[:: math.ceil(len(x) / max_rows)]
+    rows = np.asarray(x[:: math.ceil(len(x) / max_rows)])
     k = min(neighbour, len(rows) - 1)
     distances, _ = NearestNeighbors(n_neighbors=k + 1).fit(rows).kneighbors(rows)
     typical = float(np.median(distances[:, -1])) / math.sqrt(x.shape[1])
     return typical if typical > 1e-6 else 0.05  # rows that mostly repeat each other have no scale of their own
 
 
-def fill_from_data(config: TrainingConfig, x: np.ndarray) -> TrainingConfig:
+def fill_from_data(config: TrainingConfig, x: np.ndarray | Rows) -> TrainingConfig:
     """A copy of ``config`` in which every length left open is set from the data's resolution."""
     config = copy.deepcopy(config)
     net, sampler, dam, augment = config.net, config.sampler, config.dam, config.augment
@@ -47,15 +48,15 @@ def fill_from_data(config: TrainingConfig, x: np.ndarray) -> TrainingConfig:
     return config
 
 
-def box_around(x: torch.Tensor, config: TrainingConfig) -> Box:
+def box_around(x: Rows, config: TrainingConfig) -> Box:
     """Where the samplers live: around the data, or around all that lies between black and white.
 
     A pixel that is black in all images is not known to be black in every image.
     """
     margin = config.sampler.box_margin
     if config.scaling != "pixels":
-        return Box.around(x, margin)
-    side = torch.full_like(x[0], 1.0 + margin)
+        return Box.around(x if isinstance(x, torch.Tensor) else x.extremes(), margin)
+    side = torch.full((x.shape[1],), 1.0 + margin, device=x.device)
     return Box(-side, side)
 
 

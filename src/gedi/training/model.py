@@ -13,6 +13,7 @@ import torch
 
 from gedi.data import Scaler
 from gedi.data.augment import Augment, row_augmentation
+from gedi.data.scaled_rows import Rows, joined, scaled
 from gedi.errors import DataError
 from gedi.nets import GediNet, MLPEncoder
 from gedi.objectives import cluster_log_probs
@@ -126,23 +127,21 @@ class TrainedModel:
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
         size = CHUNK if self.config.net.encoder == "mlp" else IMAGE_CHUNK
-        parts = []
+        starts = range(0, len(x), size)
+        blocks = (torch.from_numpy(self.scaler.transform(x[i : i + size])).to(self._type) for i in starts)
         with torch.no_grad():
-            for start in range(0, len(x), size):
-                scaled = torch.from_numpy(self.scaler.transform(x[start : start + size]))
-                parts.append(function(scaled.to(self._type)))
-        return torch.cat(parts).double().numpy()
+            return joined((function(rows) for rows in blocks), len(x)).double().numpy()
 
 
 @torch.no_grad()
-def arrived_chains(net: GediNet, x: torch.Tensor, chains: torch.Tensor, burn_in: float | None) -> torch.Tensor:
+def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, burn_in: float | None) -> torch.Tensor:
     """The persistent chains that stand for p_Psi; those restarted last are still on their way."""
     if not net.density.needs_samples:  # the chains have not moved since they were made
         return net.eval().density.sample(len(chains), torch.Generator().manual_seed(0))  # type: ignore[return-value]
     if burn_in is None:
         return chains
     size = CHUNK if isinstance(net.encoder, MLPEncoder) else IMAGE_CHUNK
-    data, sampled = (torch.cat([net.eval().log_density(part) for part in rows.split(size)]) for rows in (x, chains))
+    data, sampled = (joined(map(net.eval().log_density, rows.split(size)), len(rows)) for rows in (x, chains))
     return chains[settled(data, sampled, burn_in)]
 
 
@@ -152,16 +151,15 @@ class Prepared:
 
     config: TrainingConfig  # with all lengths filled in
     scaler: Scaler
-    rows: torch.Tensor  # scaled
+    rows: Rows  # scaled
     augment: Augment
 
 
 def prepare(x: np.ndarray, config: TrainingConfig, image_shape: tuple[int, ...] | None = None) -> Prepared:
     """Scale checked rows [n, d], and look up their scale and neighbours."""
     scaler = Scaler().fit(x, mode=config.scaling)
-    scaled = scaler.transform(x)
-    config = fill_from_data(config, scaled)
-    rows = torch.from_numpy(scaled)
+    rows = scaled(x, scaler)
+    config = fill_from_data(config, rows)
     box = (-1.0, 1.0) if config.scaling == "pixels" else None
     return Prepared(config, scaler, rows, row_augmentation(config.augment, rows, image_shape, box=box))
 

@@ -47,7 +47,7 @@ def train(run: Engine) -> None:
 @torch.no_grad()
 def place_prototypes(run: Engine) -> None:
     """Clusters for methods that train none: k-means of the embeddings, its centres as prototypes."""
-    z = torch.cat([run.state.net.embed(x) for x in run.blocks()])
+    z = run.of_all(run.state.net.embed)
     found = run.world.from_main(lambda: kmeans(z.cpu().numpy(), run.n_clusters, 0, n_init=run.config.start.repeats)[1])
     directions = run.state.net.prototypes.directions
     directions[: len(found)] = torch.as_tensor(found).to(directions)
@@ -139,8 +139,9 @@ def find_start(run: Engine, seed: int) -> Start | None:
     if c.kind == "none":
         return None
     if c.kind == "walks":
-        ends = [run.walk(run.x, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
-        start = cut_graph(run.x.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+        everything = run.x[:]
+        ends = [run.walk(everything, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
+        start = cut_graph(everything.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
         return start._replace(labels=grounded(run, [start.labels])) if grounds else start
     z = start_space(run)
     if not grounds:
@@ -153,10 +154,9 @@ def find_start(run: Engine, seed: int) -> Start | None:
 def start_space(run: Engine) -> np.ndarray:
     """Where the start's k-means looks at the rows: in the graph of their neighbours, or as L_NF has shaped them."""
     if run.config.start.kind == "neighbours":
-        return neighbour_space(run.x.cpu().numpy())
+        return neighbour_space(run.x.to(torch.device("cpu")))
     average = run.state.average
-    features = [average.nf_projector(average.encoder(x)) for x in run.blocks()]
-    return F.normalize(torch.cat(features)).cpu().numpy()
+    return F.normalize(run.of_all(lambda x: average.nf_projector(average.encoder(x)))).cpu().numpy()
 
 
 def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:

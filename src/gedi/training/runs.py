@@ -28,6 +28,7 @@ import yaml
 from safetensors.torch import save as safetensors_bytes
 
 from gedi.data import NAMES
+from gedi.data.streaming import row_blocks
 from gedi.errors import RunError
 from gedi.sampling import Box
 from gedi.training import expected
@@ -188,7 +189,7 @@ def check_sizes(
 def fingerprint(rows: np.ndarray) -> str:
     """Tells whether two arrays hold the same rows, whatever type they are kept in."""
     digest = hashlib.sha256()
-    for part in np.array_split(rows, len(rows) // 1000 + 1):
+    for _, part in row_blocks(rows):
         digest.update(np.ascontiguousarray(part, dtype=np.float64).data)
     return digest.hexdigest()
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from gedi.data.scaled_rows import Rows, joined
 from gedi.errors import GediError
 from gedi.sampling import ReplayBuffer
 from gedi.training.build import box_around, build_net
@@ -48,7 +49,7 @@ class Stages:
     def __init__(
         self,
         config: TrainingConfig,
-        x: torch.Tensor,
+        x: Rows,
         n_clusters: int,
         *,
         seed: int,
@@ -147,9 +148,10 @@ class Stages:
         state.stage, state.iteration = f"after {name}", 0
         self._save_if_due(stage_ended=config.iterations > 0)
 
-    def blocks(self) -> tuple[torch.Tensor, ...]:
-        """All rows, in blocks that a forward pass can hold."""
-        return self.x.split(BLOCK if self.config.net.encoder == "mlp" else IMAGE_BLOCK)
+    def of_all(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """A function of all rows, in blocks that a forward pass can hold."""
+        blocks = self.x.split(BLOCK if self.config.net.encoder == "mlp" else IMAGE_BLOCK)
+        return joined((function(x) for x in blocks), len(self.x))
 
     def attempts(self) -> Iterator[int]:
         """The starts of step 2 still to be tried, each from the weights of step 1."""
@@ -255,7 +257,7 @@ class Stages:
 
     @torch.no_grad()
     def _look_for_worries(self) -> None:
-        used = torch.cat([self.state.average.scores(x).argmax(1) for x in self.blocks()]).unique()
+        used = self.of_all(lambda x: self.state.average.scores(x).argmax(1)).unique()
         values = self.values | {"empty_clusters": float(self.n_clusters - len(used))}
         for symptom in worries(values, n_clusters=self.n_clusters, max_drop=self.config.dam.max_drop):
             self._warn(symptom)

@@ -14,6 +14,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import kneighbors_graph
 
 from gedi.data.augment import main_directions
+from gedi.data.scaled_rows import Rows
 
 NEIGHBOURS, DIRECTIONS = 12, 20  # of the neighbours' graph: a row's edges at most, and eigenvectors
 
@@ -58,7 +59,7 @@ def _spectral(edges: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
     return kmeans(vectors, n_clusters, seed, n_init=20)[0]
 
 
-def neighbour_space(x: np.ndarray) -> np.ndarray:
+def neighbour_space(x: Rows | np.ndarray) -> np.ndarray:
     """Rows as the leading eigenvectors of the graph of mutual neighbours, on the unit sphere.
 
     Degrees are raised by a tenth of their mean (regularised spectral clustering): a few rows that know only each other

@@ -152,7 +152,7 @@ class KMeans(Clustering):
         """Labels for every row, by k-means from the present prototypes, which then move to its centres."""
         net = run.state.net
         with evaluating(net):
-            z = torch.cat([run.apply(net.embed, x) for x in run.blocks()])
+            z = run.of_all(lambda x: run.apply(net.embed, x))
         found = run.world.from_main(lambda: kmeans(z.cpu(), run.n_clusters, start=net.prototypes.centres.cpu()))
         run.state.start_labels = found.assignments.argmax(1).to(z.device)
         net.prototypes.directions.copy_(F.normalize(found.centres, dim=1))

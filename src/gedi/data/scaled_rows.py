@@ -1,0 +1,77 @@
+"""Rows that stay as they came, and are scaled when they are looked at: the training data of a run on images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import torch
+
+from gedi.data.scaling import Scaler
+from gedi.data.streaming import is_mapped, row_blocks, take
+
+
+class ScaledRows:
+    """Stands where a tensor [n, d] of all scaled rows would stand, and takes a quarter of its memory, or none.
+
+    The rows are bytes, or mapped from disk. Those asked for are scaled then, to the same numbers as if all had been
+    before; a mapped file is let go of after every look, however much of it there is.
+    """
+
+    def __init__(self, raw: np.ndarray, scaler: Scaler, device: torch.device | str = "cpu") -> None:
+        self.raw, self.scaler, self.device = raw, scaler, torch.device(device)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.raw.shape[0], self.raw.shape[1]
+
+    def __getitem__(self, places: slice | torch.Tensor) -> torch.Tensor:
+        """The scaled rows at these places, float32, on the device."""
+        where = np.arange(*places.indices(len(self))) if isinstance(places, slice) else places.cpu().numpy()
+        return torch.from_numpy(self.scaler.transform(take(self.raw, where))).to(self.device)
+
+    def split(self, size: int) -> Iterator[torch.Tensor]:
+        """All rows in order, ``size`` at a time."""
+        for start in range(0, len(self), size):
+            yield self[start : start + size]
+
+    def to(self, device: torch.device) -> ScaledRows:
+        """The same rows, to be handed out on another device."""
+        return ScaledRows(self.raw, self.scaler, device)
+
+    def extremes(self) -> torch.Tensor:
+        """Two rows: the least and the largest value of every column."""
+        low, high = np.array(self.raw[0]), np.array(self.raw[0])
+        for _, block in row_blocks(self.raw):
+            np.minimum(low, block.min(axis=0), out=low)
+            np.maximum(high, block.max(axis=0), out=high)
+        # Scaling keeps the order: what was least is least.
+        return torch.from_numpy(self.scaler.transform(np.stack([low, high]))).to(self.device)
+
+
+Rows = torch.Tensor | ScaledRows
+
+
+def scaled(x: np.ndarray, scaler: Scaler) -> Rows:
+    """All rows [n, d] scaled, at once where that is affordable: floats in memory become a tensor."""
+    if x.dtype == np.uint8 or is_mapped(x):
+        return ScaledRows(x, scaler)
+    return torch.from_numpy(scaler.transform(x))
+
+
+def joined(parts: Iterable[torch.Tensor], n: int) -> torch.Tensor:
+    """Parts of ``n`` rows, at least one, one after the other in one tensor.
+
+    torch.cat would need all of them at once. Small parts that stay behind large temporaries keep those from being used
+    again (measured: the C library's heap grew by the size of all rows), so each is put away as it comes.
+    """
+    whole, done = torch.empty(0), 0
+    for part in parts:
+        if not done:
+            whole = part.new_empty((n, *part.shape[1:]))
+        whole[done : done + len(part)] = part
+        done += len(part)
+    return whole
