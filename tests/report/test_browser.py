@@ -1,25 +1,15 @@
 """The pages in a real browser, opened as files: they draw, answer to the mouse, and ask nobody for anything."""
 
 import re
-import shutil
 
 import pytest
 
 from gedi.cli import main
 
 pytest.importorskip("pytest_playwright", reason="needs pytest-playwright: pip install 'gedi[dev]'")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a chromium: apt-get install chromium")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync", "--disable-quic"]
+pytestmark = pytest.mark.usefixtures("needs_chromium")
 PATIENCE = 120_000  # milliseconds: a busy machine is not a broken page
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-
-
-@pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args):
-    return {**browser_type_launch_args, "executable_path": CHROMIUM, "args": FLAGS, "timeout": PATIENCE}
 
 
 @pytest.fixture
