@@ -87,8 +87,10 @@ def _picture(body: bytes, name: str, suffix: str, model: TrainedModel) -> np.nda
         )
     height, width, channels = model.image_shape
     try:
-        with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as image:
-            across, down = image.size
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow would warn of what is refused below
+            with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as image:
+                across, down = image.size
     except UNREADABLE as error:
         raise DataError(f"{name} cannot be read as a picture: it is damaged.") from error
     if across * down > PIXELS:
