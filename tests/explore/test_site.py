@@ -189,7 +189,7 @@ BAD = {
     "empty": (b"", "is empty"),
     "program": (b"\x7fELF\x02\x01\x01" + bytes(50), "not data"),
     "pickle": (b"\x80\x04\x95\xff\xfe", "not data"),
-    "prose": (b"Dear Sir,\nI have no data, sadly.\n", "is not numeric"),
+    "prose": (b"Dear Sir,\nI have no data, sadly.\n", "are not numeric"),
     "html": (b"<html><script>alert(1)</script></html>", "is not numeric|no rows"),
     "three columns": (b"1,2,3\n4,5,6\n", "3 features, but the run was trained on 2"),
     "NaN": (b"1,2\n3,\n", "NaN"),

@@ -1,7 +1,7 @@
 """Says in one sentence what is wrong with the rows given, before any time is spent on them."""
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,13 @@ def check_rows(
     fewest_clusters: int = 2,
     images: bool = False,
     first_row: int = 0,
+    names: Sequence[str] | None = None,
 ) -> np.ndarray:
     """Return rows as a finite float64 array [n, d], or raise a DataError that names the problem and the fix.
 
     float64 is kept until the rows are scaled, where the offset is subtracted. n_clusters=None (prediction)
-    skips what concerns clusters; ``first_row`` is the place of a block's first row. The wording agrees with what
-    scikit-learn's estimator checks look for.
+    skips what concerns clusters; ``first_row`` is the place of a block's first row, ``names`` are those of the columns,
+    if they have any. The wording agrees with what scikit-learn's estimator checks look for.
 
     ``images``: the rows are pixels. Bytes and floats stay as they are, since eight bytes a pixel could fill the memory
     of a machine that holds the images with ease, and a frame of one colour is nothing to warn of.
@@ -47,13 +48,13 @@ def check_rows(
     if d == 0:
         raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if rows.dtype != np.uint8:
-        _check_finite(rows, first_row)
+        _check_finite(rows, first_row, names)
         _check_size(rows, first_row)
     if n == 1 and not allow_single_row:
         raise DataError("The data has one row (n_samples=1); clusters need at least two: give more rows.")
     if n_clusters is not None:
         _check_clusters(n_clusters, n, fewest_clusters)
-        _warn_constant(rows, all_only=images)
+        _warn_constant(rows, names, all_only=images)
     return rows
 
 
@@ -121,15 +122,16 @@ def _place(i: int, rows: np.ndarray) -> str:
     return ", ".join(f"{name} {k}" for name, k in zip(("row", "column"), index, strict=False))
 
 
-def _check_finite(rows: np.ndarray, first_row: int) -> None:
+def _check_finite(rows: np.ndarray, first_row: int, names: Sequence[str] | None) -> None:
     bad = ~np.isfinite(rows)
     if bad.any():
         nan, inf = int(np.isnan(rows).sum()), int(np.isinf(rows).sum())
         rows_hit = int(bad.any(axis=1).sum())
         row, column = np.argwhere(bad)[0]
+        where = column if names is None else repr(names[column])
         raise DataError(
             f"The data holds {nan} NaN and {inf} inf values in {rows_hit} of {len(rows)} rows "
-            f"(first at row {first_row + row}, column {column}): drop those rows or fill the values in."
+            f"(first at row {first_row + row}, column {where}): drop those rows or fill the values in."
         )
 
 
@@ -154,12 +156,14 @@ def _check_clusters(n_clusters: int, n: int, fewest: int) -> None:
         )
 
 
-def _warn_constant(rows: np.ndarray, *, all_only: bool = False) -> None:
+def _warn_constant(rows: np.ndarray, names: Sequence[str] | None, *, all_only: bool) -> None:
     if all_only and (rows[-1] != rows[0]).any():  # most often told from two rows
         return
     constant = np.flatnonzero((rows == rows[0]).all(axis=0))
     if len(constant) == rows.shape[1] or (len(constant) and not all_only):
-        shown = ", ".join(map(str, constant[:10])) + (", ..." if len(constant) > 10 else "")
+        shown = ", ".join(str(i) if names is None else repr(names[i]) for i in constant[:10]) + (
+            ", ..." if len(constant) > 10 else ""
+        )
         every = " (all of them: there is nothing to cluster)" if len(constant) == rows.shape[1] else ""
         warnings.warn(
             f"{len(constant)} of {rows.shape[1]} columns are constant{every}, which tells nothing: {shown}.",
