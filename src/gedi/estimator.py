@@ -116,8 +116,9 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
             groups=groups,
             on_progress=report,
         )
-        if hasattr(self, "feature_names_in_"):  # of a data frame: the command line reads files by them
-            self.model_.results["columns"] = [str(name) for name in self.feature_names_in_]
+        names: Any = getattr(self, "feature_names_in_", None)
+        if names is not None:  # of a data frame: the command line reads files by them
+            self.model_.results["columns"] = [str(name) for name in names]
         self._set_learned(rows)
         return self
 

@@ -159,7 +159,7 @@ def cluster_table(answers: Answers, labels: Sequence[str] | None) -> list[dict[s
             "label": None,
         }
         if labels is not None and some:
-            ((name, count),) = Counter(labels[i] for i in np.flatnonzero(mine)).most_common(1)
+            ((name, count),) = Counter(labels[int(i)] for i in np.flatnonzero(mine)).most_common(1)
             line["label"] = f"{name} ({percent(count / int(sizes[k]))})"
         lines.append(line)
     return lines
