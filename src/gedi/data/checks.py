@@ -1,5 +1,7 @@
 """Says in one sentence what is wrong with the rows given, before any time is spent on them."""
 
+# pyright: reportMissingTypeStubs=false
+# pyright: reportUnnecessaryIsInstance=false
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -14,6 +16,7 @@ class CellTypeError(DataError, TypeError):
     """A cell holds something that is not a number at all; scikit-learn expects a TypeError for it."""
 
 
+PIXELS: tuple[np.dtype[Any], ...] = (np.dtype(np.uint8), np.dtype(np.float32), np.dtype(np.float64))
 LARGEST = 1e150  # whose square is still a double
 
 
@@ -36,7 +39,7 @@ def check_rows(
     ``images``: the rows are pixels. Bytes and floats stay as they are, since eight bytes a pixel could fill the memory
     of a machine that holds the images with ease, and a frame of one colour is nothing to warn of.
     """
-    rows = _as_float64(x, keep=(np.uint8, np.float32, np.float64) if images else ())
+    rows = _as_float64(x, keep=PIXELS if images else ())
     if rows.ndim != 2:
         raise DataError(
             f"Expected a 2-D array of rows, got shape {rows.shape}. Reshape your data: "
@@ -79,8 +82,8 @@ def checked_blocks(
         first += len(rows)
 
 
-def _as_float64(x: Any, keep: tuple[type, ...] = ()) -> np.ndarray:
-    if sparse.issparse(x):
+def _as_float64(x: Any, keep: tuple[np.dtype[Any], ...] = ()) -> np.ndarray:
+    if sparse.issparse(x):  # pyright: ignore[reportUnknownMemberType]
         raise DataError("Sparse data is not supported: pass x.toarray() if it fits in memory.")
     try:
         rows = np.asarray(x)

@@ -1,10 +1,12 @@
 """Where arrays come in: data sets by name, and files by path."""
 
+# pyright: reportMissingTypeStubs=false
 import difflib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pooch
@@ -183,8 +185,8 @@ def _addition(split: str, n: int | None, seed: int) -> Dataset:
 
 
 def _digits() -> Dataset:
-    x, y = load_digits(return_X_y=True)
-    x, y = np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
+    found = cast(Any, load_digits(return_X_y=True))
+    x, y = np.asarray(found[0], dtype=np.float32), np.asarray(found[1], dtype=np.int64)
     return Dataset("digits", x, y, None, (8, 8, 1))
 
 
@@ -256,7 +258,7 @@ def _subset(data: Dataset, n: int | None, seed: int) -> Dataset:
         raise DataError(f"{n} rows were asked for, but {data.name} has only {len(data.x)}.")
     keep = np.sort(np.random.default_rng(seed).choice(len(data.x), n, replace=False))
     y = None if data.y is None else data.y[keep]
-    names = None if data.files is None else [data.files[i] for i in keep]
+    names = None if data.files is None else [data.files[int(i)] for i in keep]
     return replace(data, x=streaming.take(data.x, keep), y=y, files=names)
 
 
