@@ -38,7 +38,12 @@
     for (const key of Object.keys(full).filter((name) => /^[xy]axis/.test(name))) {
       full[key] = { automargin: true, ...full[key] };
     }
-    if (narrow) full.margin = { ...full.margin, l: 40, r: 6 };
+    if (narrow) {
+      full.margin = { ...full.margin, l: 40, r: 6 };
+      full.legend = { ...full.legend, font: { size: 11 } };
+      // Long names of columns would leave no room for what they name.
+      if (full.yaxis?.ticktext) full.yaxis.ticktext = full.yaxis.ticktext.map((name) => (name.length > 14 ? `${name.slice(0, 13)}…` : name));
+    }
     return full;
   }
 
@@ -53,6 +58,7 @@
   const places = [...document.querySelectorAll("[data-chart]")].filter((place) => content.charts[place.dataset.chart]);
   const drawn = places.map((place) => {
     const { data, layout } = content.charts[place.dataset.chart];
+    if (narrow) for (const trace of data) if (trace.type === "heatmap") trace.showscale = false;
     return Plotly.newPlot(place, data, complete(layout), config).then(() => recolour(place));
   });
   Promise.all(drawn).then(() => document.documentElement.setAttribute("data-ready", "yes"));
