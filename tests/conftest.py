@@ -1,10 +1,16 @@
-"""Shared by all tests: one thread a process, and data sets only where they are."""
+"""Shared by all tests: one thread a process, and data sets and a browser only where they are."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+QUIET = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -26,3 +32,16 @@ def named_dataset():
         return name
 
     return require
+
+
+@pytest.fixture(scope="session")
+def needs_chromium():
+    """The system's browser; playwright's own is not downloaded."""
+    if CHROMIUM is None:
+        pytest.skip("needs a chromium: apt-get install chromium")
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args():
+    """How pytest-playwright starts the one browser of all tests; it may take its time on a busy machine."""
+    return {"executable_path": CHROMIUM, "args": ["--no-sandbox", "--disable-gpu", *QUIET], "timeout": 120_000}

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 RESULTS = ROOT / "results" / "laptop"
 COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report", "reproduce")
-COMMANDS += ("methods", "datasets")
+COMMANDS += ("methods", "datasets", "fetch")
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_links_out_of_the_folder_lead_to_the_repository_or_become_names(hooks):
     assert hooks.rewrite_links(text, None) == f"`a.py` {own}"
 
 
-@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
 def test_commands_that_a_page_shows_exist(path, capsys):
     text = path.read_text(encoding="utf-8")
     for command, line in re.findall(

@@ -6,6 +6,7 @@ import pkgutil
 
 import pytest
 
+import gedi.data
 import gedi.logic
 import gedi.objectives
 import gedi.report
@@ -13,10 +14,11 @@ import gedi.sampling
 
 MODULES = [
     module.name
-    for package in (gedi.sampling, gedi.objectives, gedi.logic, gedi.report)
+    for package in (gedi.data, gedi.sampling, gedi.objectives, gedi.logic, gedi.report)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
 ]
 WITH_EXAMPLES = {
+    "gedi.data.sources",
     "gedi.logic.constraint",
     "gedi.logic.dimacs",
     "gedi.logic.expressions",

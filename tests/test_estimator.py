@@ -1,12 +1,16 @@
 """GEDI as scikit-learn sees it: conventions, determinism, and one clear sentence for bad input."""
 
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gedi import GEDI
+from gedi.data import load
 from gedi.errors import RunError
 
 TINY = {
@@ -157,6 +161,17 @@ def test_samples_have_the_datas_shape_and_stay_in_its_box(fitted):
     assert samples.shape == (50, 2)
     margin = fitted.model_.config.sampler.box_margin * X.std(0) + 1e-3
     assert (samples >= X.min(0) - margin).all() and (samples <= X.max(0) + margin).all()
+
+
+def test_columns_of_a_data_frame_are_kept_with_the_run(tmp_path):
+    tiny().fit(pd.DataFrame(X, columns=["a", "b"])).save(tmp_path / "run")
+    assert GEDI.load(tmp_path / "run").model_.columns == ["a", "b"]
+
+
+def test_what_is_shown_at_a_prompt_is_short(fitted):
+    assert repr(fitted).startswith("GEDI(") and "<style>" in fitted._repr_html_()
+    assert re.fullmatch(r"TrainedModel\(2 features, \d clusters, [\d,]+ weights, seed \d+\)", repr(fitted.model_))
+    assert repr(load("digits", n=5)) == "Dataset('digits', 5 images of 8 x 8 x 1, labels)"
 
 
 def test_samples_are_reproducible(fitted):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 import time
@@ -20,7 +21,7 @@ from gedi.errors import ConfigError, GediError
 from gedi.experiments import EXPERIMENTS, find
 from gedi.exploring import run_explore
 from gedi.fitting import label_scores, run_fit, run_resume
-from gedi.predicting import as_trained, run_predict, run_sample
+from gedi.predicting import run_predict, run_sample
 from gedi.report.terminal import err, out, say, show_outcome
 from gedi.reporting import run_report, write_demo_report
 
@@ -100,6 +101,7 @@ def build_parser() -> Parser:
     fit.add_argument("--constraint", metavar="FILE", help="what must hold between rows that follow each other")
     fit.add_argument("--seed", type=seed, default=0)
     fit.add_argument("--label-column", help="column kept out of the features and used for evaluation only")
+    fit.add_argument("--drop", type=names, default=[], metavar="COLUMN,COLUMN", help="columns that are left out")
     fit.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")
     hardware_flags(fit, defaults=True)
     fit.add_argument("--tensorboard", action="store_true", help="also write RUN/tensorboard (pip install tensorboard)")
@@ -214,6 +216,11 @@ def seconds(text: str) -> float:
     return value
 
 
+def names(text: str) -> list[str]:
+    """Names of columns, with commas between them; a name that has one itself is quoted, as in the file."""
+    return [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line if name.strip()]
+
+
 def port(text: str) -> int:
     """A port that needs no privileges; 0 takes a free one."""
     if not text.isdecimal() or not (int(text) == 0 or 1024 <= int(text) <= 65535):
@@ -236,12 +243,12 @@ def run_eval(args: argparse.Namespace) -> None:
     from gedi.evaluation import ood_scores
 
     model = _model(args.model)
-    data = load(args.data, split="test", seed=args.seed, label_column=args.labels, **as_trained(model))
+    data = load(args.data, split="test", seed=args.seed, label_column=args.labels, **model.reading)
     rows = _rows(model, data, args.data)
     scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data)
     scores["mean_log_density"] = float(model.score_samples(rows).mean())
     if args.ood:
-        foreign = _rows(model, load(args.ood, split="test", seed=args.seed, **as_trained(model)), args.ood)
+        foreign = _rows(model, load(args.ood, split="test", seed=args.seed, **model.reading), args.ood)
         scores["ood"] = {"data": args.ood} | ood_scores(model, rows, foreign)
     sys.stdout.write(json.dumps(scores, indent=2) + "\n")
 

@@ -41,8 +41,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         Named settings ("toy", "rows", "digits", "images", "smoke", "paper", "paper-svhn", "paper-cifar10",
         "paper-cifar100", "paper-mnist"); None chooses by the data's shape.
     method : str
-        "gedi", or another method trained by the same code: "jem", "swav", "barlow", "vicreg", "w-mse", "simclr",
-        "protocpc".
+        "gedi", or another method trained by the same code: "gedi-1", "jem", "swav", "barlow", "vicreg", "w-mse",
+        "simclr", "protocpc", "ebclr".
     constraint : Constraint, path, text or None
         What must hold between the clusters of rows that belong together (docs/logic.md). Every variable has
         ``n_clusters`` values; the rows of a group follow each other, unless ``fit`` is given ``groups``.
@@ -117,6 +117,9 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
             groups=groups,
             on_progress=report,
         )
+        names: Any = getattr(self, "feature_names_in_", None)
+        if names is not None:  # of a data frame: the command line reads files by them
+            self.model_.results["columns"] = [str(name) for name in names]
         self._set_learned(rows)
         return self
 

@@ -32,7 +32,7 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.training.world import is_first_process
 
     hardware = {name: getattr(args, name) for name in HARDWARE}
-    data = load(args.data, seed=args.seed, label_column=args.label_column)
+    data = load(args.data, seed=args.seed, label_column=args.label_column, drop=args.drop)
     rows = _checked(data, args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
     check_sizes(config, rows.shape[1], args.n_clusters, data.image_shape)
@@ -41,6 +41,7 @@ def run_fit(args: argparse.Namespace) -> None:
     plan = {
         "data": str(path.resolve()) if path.exists() else args.data,
         "label_column": args.label_column,
+        "drop": args.drop,
         "rows_sha256": runs.fingerprint(rows),
         "groups_sha256": None if data.groups is None else runs.fingerprint(data.groups),
         "n_clusters": args.n_clusters,
@@ -52,7 +53,7 @@ def run_fit(args: argparse.Namespace) -> None:
     }
     if args.resume and (Path(args.out) / runs.PLAN).is_file():
         begun = runs.read_plan(args.out)
-        for name in ("data", "label_column", "n_clusters", "method", "seed", "training"):
+        for name in ("data", "label_column", "drop", "n_clusters", "method", "seed", "training"):
             if begun.get(name) != plan[name]:
                 raise ConfigError(
                     f"{args.out} was begun with another {name}: go on with gedi resume, or choose another --out."
@@ -83,7 +84,7 @@ def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
         say(out, f"{folder} is finished already")
         return
     plan["hardware"] = plan["hardware"] | hardware
-    data = load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"))
+    data = load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"), drop=plan["drop"])
     rows = _checked(data, plan["n_clusters"])
     groups = None if data.groups is None else runs.fingerprint(data.groups)
     if runs.fingerprint(rows) != plan["rows_sha256"] or groups != plan.get("groups_sha256"):
@@ -130,6 +131,8 @@ def _train_in(
     config = from_dict(plan["training"])
     checkpoints = Checkpoints(folder)
     about = {"data": data.name, "method": plan["method"], "hardware": plan["hardware"]}
+    if data.feature_names and Path(plan["data"]).is_file():
+        about["columns"] = data.feature_names  # new data is read by these names
     if data.unreadable:
         about["unreadable"] = data.unreadable
     try:
@@ -172,7 +175,8 @@ def _checked(data: Dataset, n_clusters: int) -> Any:
     """Flat rows, of which images keep their type."""
     from gedi.data import check_rows
 
-    return check_rows(data.x.reshape(len(data.x), -1), n_clusters=n_clusters, images=data.image_shape is not None)
+    flat, images = data.x.reshape(len(data.x), -1), data.image_shape is not None
+    return check_rows(flat, n_clusters=n_clusters, images=images, names=data.feature_names)
 
 
 def _report(folder: Path, data: Dataset | None) -> None:

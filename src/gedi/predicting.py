@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from gedi.errors import DataError
 from gedi.report.terminal import out, say
-
-if TYPE_CHECKING:
-    from gedi.training.model import TrainedModel
 
 MOST_VALUES = 2**28  # of one draw of samples: 1 GiB in float32
 
@@ -24,7 +20,7 @@ def run_predict(args: argparse.Namespace) -> None:
     path = Path(args.out)
     check_new(path, TABLES)
     model = runs.load(args.model)
-    data = stream(args.data, label_column=args.label_column, **as_trained(model))
+    data = stream(args.data, label_column=args.label_column, **model.reading)
     rows, shape = 0, model.image_shape
     with new_table(path) as write:
         for block in checked_blocks(data.blocks, n_features=model.n_features, name=args.data, image_shape=shape):
@@ -32,13 +28,6 @@ def run_predict(args: argparse.Namespace) -> None:
             write(image_names(names) | prediction_columns(model, block, embed=args.embed))
             rows += len(block)
     say(out, f"{rows} rows -> {args.out}")
-
-
-def as_trained(model: TrainedModel) -> dict[str, Any]:
-    """How a folder's images are read: with the size and the channels that the model knows."""
-    if model.image_shape is None or model.image_shape[2] not in (1, 3):
-        return {}
-    return {"size": model.image_shape[:2], "channels": model.image_shape[2]}
 
 
 def run_sample(args: argparse.Namespace) -> None:
@@ -57,7 +46,8 @@ def run_sample(args: argparse.Namespace) -> None:
         with new_file(path, (".png",)) as part:
             draw_samples(model, samples, part)
     else:
-        columns = {f"x{i}": column for i, column in enumerate(samples.T)}
+        names = model.columns or [f"x{i}" for i in range(model.n_features)]
+        columns = dict(zip(names, samples.T, strict=True))
         with new_table(path) as write:
             write({"x": samples} if path.suffix.lower() == ".npz" else columns)
     say(out, f"{args.n} samples -> {args.out}")

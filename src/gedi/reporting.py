@@ -27,9 +27,9 @@ def run_report(args: argparse.Namespace) -> None:
     folders = [Path(folder) for folder in args.models]
     if len(folders) > MOST:
         raise ConfigError(f"At most {MOST} runs fit on one page, got {len(folders)}.")
-    data = _load(args.data, args.label_column)
+    data = _load(args.data, args.label_column, folders[0])
     if len(folders) == 1:
-        html = run_page(read_run(folders[0], data=data, foreign=_load(args.ood, None)))
+        html = run_page(read_run(folders[0], data=data, foreign=_load(args.ood, None, folders[0])))
         path = folders[0] / PAGE
     elif args.ood:
         raise ConfigError("--ood is shown in the report of one run: give one RUN.")
@@ -69,7 +69,12 @@ def write_demo_report(outcome: Outcome, folder: Path, trained: dict[str, tuple[P
     return [write_page(html, folder / PAGE), *pages]
 
 
-def _load(name: str | None, label_column: str | None) -> Dataset | None:
+def _load(name: str | None, label_column: str | None, folder: Path) -> Dataset | None:
+    """Data to show, read as the run's model is used to."""
     from gedi.data import load
+    from gedi.training import runs
 
-    return None if name is None else load(name, label_column=label_column)
+    if name is None:
+        return None
+    reading = runs.load(folder).reading if (folder / runs.MODEL).is_file() else {}
+    return load(name, label_column=label_column, **reading)

@@ -193,4 +193,4 @@ def test_samples_are_the_same_in_every_kind_of_file(home, tmp_path, gedi):
     x = np.load(tmp_path / "s.npz")["x"]
     assert np.array_equal(np.loadtxt(tmp_path / "s.csv", delimiter=",", skiprows=1), x)
     table = parquet.read_table(tmp_path / "s.parquet")
-    assert table.column_names == ["x0", "x1"] and table["x1"].to_pylist() == x[:, 1].tolist()
+    assert table.column_names == ["a", "b"] and table["b"].to_pylist() == x[:, 1].tolist()

@@ -111,9 +111,11 @@ def test_a_missing_command_or_argument_is_refused(refused):
 
 @pytest.mark.parametrize("command", ["predict", "eval"])
 def test_other_features_than_those_trained_on_are_refused(refused, home, tmp_path, command, write_rows):
-    write_rows(tmp_path / "wide.csv", np.ones((4, 3)), "a,b,c")
+    np.savetxt(tmp_path / "wide.csv", np.ones((4, 3)), delimiter=",")
+    write_rows(tmp_path / "named.csv", np.ones((4, 3)), "a,c,d")
     out = ["--out", "p.csv"] if command == "predict" else []
     assert "3 features" in refused(command, home / "run", "wide.csv", *out)
+    assert "no column 'b'" in refused(command, home / "run", "named.csv", *out)
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.npz", "p.parquet"])

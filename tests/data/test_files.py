@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gedi.data import check_rows, load
+from gedi.data import check_rows, load, stream
 from gedi.errors import DataError
 
 X = np.array([[1.5, 2.0], [3.0, 4.25], [-5.0, 6.0]])
@@ -112,9 +112,14 @@ def test_a_pandas_table_without_its_row_numbers(tmp_path):
 
 def test_labels_are_kept_out_of_the_features(text):
     data = load(text("a,label,b\n1.5,7,2\n3,3,4.25\n-5,7,6\n"))
-    assert np.array_equal(data.x, X) and data.y.tolist() == [7, 3, 7] and data.feature_names == ["a", "b"]
+    assert (
+        np.array_equal(data.x, X)
+        and data.y.tolist() == [7, 3, 7]
+        and data.classes is None
+        and data.feature_names == ["a", "b"]
+    )
     data = load(text("a,b,kind\n1.5,2,red\n3,4.25,blue\n-5,6,red\n"), label_column="kind")
-    assert np.array_equal(data.x, X) and data.y.tolist() == [1, 0, 1]
+    assert np.array_equal(data.x, X) and data.y.tolist() == [1, 0, 1] and data.classes == ["blue", "red"]
     data = load(text("a,b,y\n1.5,2,0\n3,4.25,1\n-5,6,1\n"))
     assert np.array_equal(data.x, X) and data.y.tolist() == [0, 1, 1]
     assert load(text("a,label\n1,2\n3,4\n"), label_column="").x.shape == (2, 2)
@@ -133,7 +138,8 @@ def test_the_y_of_whole_numbered_points_is_a_feature(text):
 @pytest.mark.parametrize(
     "content, message",
     [
-        ("a,colour\n1,red\n2,blue\n", "column 'colour' is not numeric .*'red'.*label_column"),
+        ("a,colour\n1,red\n2,blue\n", "column 'colour' is not numeric .*'red'.*--drop colour, .*--label-column colour"),
+        ("a,one,b c\nx,1,y\n3,1,4\n", "columns 'a', 'b c' are not numeric .'a' holds 'x'.*--drop 'a,b c'"),
         ("1,red\n2,blue\n", "column 2 is not numeric .*'red'"),
         ("a,b\n1,2\n1,1_000\n", "column 'b' is not numeric"),
         ("a,b\n1,2\n1,2,3\n", "Line 3 .* has 3 values where the first has 2"),
@@ -156,11 +162,46 @@ def test_a_label_column_that_is_not_there(text):
         load(text("1,2\n3,4\n"), label_column="specie")
 
 
+def test_columns_are_dropped_by_name(text):
+    path = text("id,one,kind,two\n7,1.5,red,2\n8,3,blue,4.25\n9,-5,red,6\n")
+    data = load(path, drop=["kind", "id"])
+    assert np.array_equal(data.x, X) and data.feature_names == ["one", "two"] and data.y is None
+    data = load(path, drop=["id"], label_column="kind")
+    assert np.array_equal(data.x, X) and data.y.tolist() == [1, 0, 1]
+    with pytest.raises(DataError, match="no column 'kin': did you mean 'kind'"):
+        load(path, drop=["kin"])
+    with pytest.raises(DataError, match="no columns left"):
+        load(path, drop=["id", "one", "kind", "two"])
+    with pytest.raises(DataError, match="no header"):
+        load(text("1,2\n3,4\n"), drop=["a"])
+
+
+@pytest.mark.parametrize("data", ["moons", "digits", "rows.npy"])
+def test_what_has_no_names_drops_nothing(tmp_path, data):
+    np.save(tmp_path / "rows.npy", X)
+    with pytest.raises(DataError, match="'a' cannot be dropped"):
+        load(tmp_path / data if data.endswith("npy") else data, drop=["a"])
+
+
+def test_columns_wanted_by_name_come_in_that_order(text):
+    wanted = ["one", "two"]
+    for content in ("two,id,one\n2,x,1.5\n4.25,y,3\n6,z,-5\n", "1.5,2\n3,4.25\n-5,6\n"):
+        assert np.array_equal(load(text(content), columns=wanted).x, X)
+        (block,) = stream(text(content), columns=wanted).blocks
+        assert np.array_equal(block, X)
+    with pytest.raises(DataError, match="no column 'two': its columns are 'one', 'b'"):
+        load(text("one,b\n1,2\n"), columns=wanted)
+    labelled = load(text("label,two,one\n0,2,1.5\n1,4.25,3\n1,6,-5\n"), columns=wanted)
+    assert np.array_equal(labelled.x, X) and labelled.y.tolist() == [0, 1, 1]
+
+
 def test_missing_cells_are_left_for_the_check_of_rows(text):
     data = load(text("a,b\n1,2\n,NA\n3,4\n"))
     assert np.isnan(data.x[1]).all()
     with pytest.raises(DataError, match=r"2 NaN.*row 1, column 0"):
         check_rows(data.x, n_clusters=2)
+    with pytest.raises(DataError, match=r"2 NaN.*row 1, column 'a'"):
+        check_rows(data.x, n_clusters=2, names=data.feature_names)
 
 
 def test_text_that_is_not_utf8(tmp_path):
@@ -180,6 +221,8 @@ def test_parquet(tmp_path):
     assert np.array_equal(data.x, X) and data.y.tolist() == [1, 0, 1] and data.feature_names == ["a", "b"]
     with pytest.raises(DataError, match="column 'label' is not numeric"):
         load(tmp_path / "a.parquet", label_column="")
+    assert load(tmp_path / "a.parquet", columns=["b", "a"], label_column="").x.tolist() == X[:, ::-1].tolist()
+    assert load(tmp_path / "a.parquet", drop=["label", "a"]).feature_names == ["b"]
     table.drop(columns="label").assign(y=X[:, 0]).to_parquet(tmp_path / "b.parquet")
     assert load(tmp_path / "b.parquet").x.shape == (3, 3)
 

@@ -158,7 +158,7 @@ def test_sub_folders_are_labels_for_evaluation(tmp_path):
         picture(tmp_path / name)
     data = load(tmp_path)
     assert data.files == ["cat/1.png", "cat/deep/2.png", "dog/1.png", "dog/2.png"]
-    assert data.y.tolist() == [0, 0, 1, 1] and data.y.dtype == np.int64
+    assert data.y.tolist() == [0, 0, 1, 1] and data.y.dtype == np.int64 and len(data.classes) == 2
     assert load(tmp_path, label_column="").y is None
     picture(tmp_path / "loose.png")
     assert load(tmp_path).y is None

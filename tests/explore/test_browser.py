@@ -2,17 +2,13 @@
 
 import io
 import json
-import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 
-playwright = pytest.importorskip("playwright.sync_api", reason="pip install pytest-playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip("chromium is not installed", allow_module_level=True)
-
+playwright = pytest.importorskip("playwright.sync_api", reason="needs pytest-playwright: pip install 'gedi[dev]'")
+pytestmark = pytest.mark.usefixtures("needs_chromium")
 PHONE = {"width": 390, "height": 844}
 # A file dropped on the window, as the browser itself would hand it over.
 DROP = """([name, bytes]) => {
@@ -22,23 +18,13 @@ DROP = """([name, bytes]) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def visit(chromium):
+def visit(new_context):
     """A function: the page of a server, open; at the end nothing may have been complained about or asked elsewhere."""
-    contexts, complaints, asked = [], [], []
+    complaints, asked = [], []
 
     def go(server, **options):
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
+        page = new_context(**options).new_page()
         page.set_default_timeout(60_000)
         page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -49,8 +35,6 @@ def visit(chromium):
 
     go.complaints = complaints
     yield go
-    for context in contexts:
-        context.close()
     assert [line for line in complaints if "422" not in line] == []
     assert all(url.startswith(("http://127.0.0.1:", "data:")) for url in asked)
 

@@ -6,7 +6,8 @@ import socket
 import pytest
 
 from gedi.errors import ConfigError
-from gedi.explore import ExploreServer, server, site
+from gedi.explore import ExploreServer, site
+from gedi.explore import server as server_module
 
 
 def test_the_one_with_the_address_is_answered(talk):
@@ -40,8 +41,8 @@ def test_the_token_belongs_at_the_start_of_the_path(talk, server, target):
 
 def test_tokens_are_compared_in_constant_time(talk, monkeypatch):
     seen = []
-    compare = server.secrets.compare_digest
-    monkeypatch.setattr(server.secrets, "compare_digest", lambda a, b: seen.append(a) or compare(a, b))
+    compare = server_module.secrets.compare_digest
+    monkeypatch.setattr(server_module.secrets, "compare_digest", lambda a, b: seen.append(a) or compare(a, b))
     talk(token="wrong")
     assert seen == [b"wrong"]
 
@@ -115,7 +116,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(talk):
 
 
 def test_a_body_at_the_limit_is_read(talk, monkeypatch):
-    monkeypatch.setattr(server, "BODY_BYTES", 4)
+    monkeypatch.setattr(server_module, "BODY_BYTES", 4)
     assert talk("POST", "answer", b"1,2\n")[0] == 200
     assert talk("POST", "answer", b"1,2\n3")[0] == 413
 
@@ -131,6 +132,7 @@ def test_a_body_at_the_limit_is_read(talk, monkeypatch):
         ({"Content-Length": "1_0"}, 400),
         ({"Content-Length": "٤"}, 400),
         ({"Content-Length": "9" * 30}, 400),
+        ({"Content-Length": "4", "content-length": "5"}, 411),
     ],
 )
 def test_a_body_whose_length_is_not_said_is_refused(talk, headers, status):
@@ -144,6 +146,46 @@ def test_a_silent_client_is_given_up_on(server, monkeypatch):
         client.sendall(f"POST /{server.token}/answer HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n".encode())
         client.sendall(b"Content-Length: 10\r\n\r\n1,2")
         assert client.recv(100) == b""
+
+
+def post_head(server, length):
+    return (
+        f"POST /{server.token}/answer HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n"
+        f"Content-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+def test_a_body_that_drips_is_given_up_on(server, talk, monkeypatch):
+    """Never silent for long, and never done: it would keep everybody else from being answered."""
+    monkeypatch.setattr(server_module, "SLOWEST", 0.0)
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as client:
+        client.sendall(post_head(server, 10) + b"1")
+        assert client.recv(100).startswith(b"HTTP/1.0 400")
+    monkeypatch.undo()
+    assert talk("POST", "answer", b"1,2\n")[0] == 200
+
+
+def test_a_body_longer_than_its_length_is_cut_there(server):
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as client:
+        client.sendall(post_head(server, 4) + b"1,2\n" + b"GET /../../etc/passwd HTTP/1.1\r\n\r\n")
+        said = b"".join(iter(lambda: client.recv(65536), b""))
+    assert said.startswith(b"HTTP/1.0 200") and b'"rows": 1,' in said and said.count(b"HTTP/1.0") == 1
+
+
+def test_a_body_that_stops_short_is_refused(server):
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as client:
+        client.sendall(post_head(server, 10) + b"1,2\n")
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(100).startswith(b"HTTP/1.0 400")
+
+
+def test_the_page_is_answered_beside_many_silent_clients(server, talk):
+    silent = [socket.create_connection(("127.0.0.1", server.server_port), timeout=10) for _ in range(50)]
+    for client in silent:
+        client.sendall(b"GET / HTTP/1.1\r\nHost:")
+    assert talk()[0] == 200
+    for client in silent:
+        client.close()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import zipfile
+import zlib
 from importlib.resources import files
 
 import numpy as np
@@ -167,11 +168,28 @@ def bomb() -> bytes:
     return file.getvalue()
 
 
+def lying(shape) -> bytes:
+    """An archive whose array says it is larger than any memory, and holds eight bytes."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive, archive.open("x.npy", "w") as member:
+        np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": shape})
+        member.write(bytes(8))
+    return file.getvalue()
+
+
+def huge_picture(side) -> bytes:
+    """A PNG of a few bytes that says it has ``side`` x ``side`` pixels."""
+    body = bytearray(picture(np.zeros((4, 4), dtype=np.uint8)))
+    body[16:24] = 2 * side.to_bytes(4, "big")
+    body[29:33] = zlib.crc32(body[12:29]).to_bytes(4, "big")
+    return bytes(body)
+
+
 BAD = {
     "empty": (b"", "is empty"),
     "program": (b"\x7fELF\x02\x01\x01" + bytes(50), "not data"),
     "pickle": (b"\x80\x04\x95\xff\xfe", "not data"),
-    "prose": (b"Dear Sir,\nI have no data, sadly.\n", "is not numeric"),
+    "prose": (b"Dear Sir,\nI have no data, sadly.\n", "are not numeric"),
     "html": (b"<html><script>alert(1)</script></html>", "is not numeric|no rows"),
     "three columns": (b"1,2,3\n4,5,6\n", "3 features, but the run was trained on 2"),
     "NaN": (b"1,2\n3,\n", "NaN"),
@@ -182,6 +200,8 @@ BAD = {
     "broken npz": (saved(np.savez, x=ROWS)[:-30], "damaged archive"),
     "empty npy": (saved(np.save, np.empty((0, 2))), "empty"),
     "bomb": (bomb(), "bytes unpacked"),
+    "as long as it likes": (lying((2**60, 2)), "damaged"),
+    "as wide as it likes": (lying((1, 2**60)), "damaged"),
     "picture": (picture(np.zeros((4, 4), dtype=np.uint8)), "trained on rows of 2 features"),
 }
 
@@ -199,6 +219,9 @@ def test_a_broken_or_huge_picture_gets_one_sentence(talk_images, monkeypatch):
     for body in (whole[: len(whole) // 2], whole[:20]):
         status, said = talk_images.ask(body, "photo.png")
         assert status == 422 and said["error"] == "photo.png cannot be read as a picture: it is damaged."
+    for side in (10_000, 100_000):  # the second is refused by Pillow itself
+        status, said = talk_images.ask(huge_picture(side), "photo.png")
+        assert status == 422 and re.search("100,000,000 pixels|cannot be read", said["error"]), said
     monkeypatch.setattr(uploads, "PIXELS", 1000)
     status, said = talk_images.ask(whole, "photo.png")
     assert status == 422 and "4,096 pixels" in said["error"]

@@ -1,25 +1,15 @@
 """The pages in a real browser, opened as files: they draw, answer to the mouse, and ask nobody for anything."""
 
 import re
-import shutil
 
 import pytest
 
 from gedi.cli import main
 
 pytest.importorskip("pytest_playwright", reason="needs pytest-playwright: pip install 'gedi[dev]'")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a chromium: apt-get install chromium")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync", "--disable-quic"]
+pytestmark = pytest.mark.usefixtures("needs_chromium")
 PATIENCE = 120_000  # milliseconds: a busy machine is not a broken page
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-
-
-@pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args):
-    return {**browser_type_launch_args, "executable_path": CHROMIUM, "args": FLAGS, "timeout": PATIENCE}
 
 
 @pytest.fixture
@@ -128,11 +118,18 @@ def test_the_comparison_draws_maps_and_curves(opened, moons_run, other_moons_run
     assert page.locator("#agreement td").count() == 4
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_shows_the_page_without_scrolling_sideways(opened, image_run, scheme):
-    page = opened(image_run / "report.html", viewport=PHONE, is_mobile=True, has_touch=True, color_scheme=scheme)
+@pytest.mark.parametrize(("name", "scheme"), [("image_run", "light"), ("image_run", "dark"), ("wide_run", "dark")])
+def test_a_phone_shows_the_page_without_scrolling_sideways(opened, name, scheme, request):
+    run = request.getfixturevalue(name)
+    page = opened(run / "report.html", viewport=PHONE, is_mobile=True, has_touch=True, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert page.evaluate("[...document.querySelectorAll('[data-chart]')].every((chart) => chart.scrollWidth <= 390)")
+    # Words stay whole, and numbers in cells have the page's ink.
+    whole = "[...document.querySelectorAll('#provenance th code')].find((name) => name.textContent === 'python')"
+    assert page.evaluate(f"{whole}.getClientRects().length") == 1
+    if name == "wide_run":
+        ink = "getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()"
+        assert page.evaluate(f"document.querySelector('[data-chart=profile]').data[0].textfont.color === {ink}")
 
 
 def test_charts_follow_the_readers_mode(opened, moons_run):

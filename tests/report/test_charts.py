@@ -40,7 +40,8 @@ def test_what_is_not_a_number_is_null():
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(0, "0"), (0.00001, "< 0.1"), (0.012, "1.2"), (0.5, "50"), (0.99999, "> 99.9"), (1, "100")]
+    ("share", "text"),
+    [(0, "0"), (0.00001, "<\u00a00.1"), (0.012, "1.2"), (0.5, "50"), (0.99999, ">\u00a099.9"), (1, "100")],
 )
 def test_a_share_is_never_rounded_to_all_or_nothing(share, text):
     assert percent(share) == f"{text}\u00a0%"
@@ -99,6 +100,7 @@ def test_stages_follow_each_other_and_starts_share_the_first():
     charts = training_charts(history)
     assert set(charts) == {"gap", "objective"}
     assert [trace["name"] for trace in charts["gap"]["data"]] == ["energy gap", "energy gap, start 2"]
+    assert [trace["showlegend"] for trace in charts["gap"]["data"]] == [True, False]
 
 
 def test_the_guards_events_are_marked_where_they_happened():

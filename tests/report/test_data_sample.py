@@ -45,6 +45,16 @@ def test_a_large_set_is_cut_to_a_sample_whose_labels_stay_with_their_rows():
     assert found.feature(0) == "feature 0"
 
 
+def test_labels_keep_their_names(tmp_path, monkeypatch):
+    data = Dataset("d", np.eye(2), np.array([1, 0]), classes=["cat", "dog"])
+    write_sample(sample_of(data), tmp_path)
+    back = read_sample(tmp_path, 2)
+    assert back is not None and back.labels is not None
+    assert [back.label(value) for value in back.labels] == ["dog", "cat"]
+    monkeypatch.setattr(data_sample, "MOST_CLASSES", 1)
+    assert sample_of(data).label(1) == "1"
+
+
 def test_wide_rows_are_bounded_in_bytes(monkeypatch):
     monkeypatch.setattr(data_sample, "BYTES", 8 * 3 * 10)
     assert sample_of(Dataset("d", np.random.default_rng(0).normal(size=(50, 3)))).rows.nbytes <= 8 * 3 * 10
@@ -68,6 +78,10 @@ def test_a_folder_without_a_sample_has_none(tmp_path):
         ({"rows": torch.zeros(3, 2)}, ABOUT | {"total": 1}),
         ({"rows": torch.zeros(3, 2)}, ABOUT | {"total": "3"}),
         ({"rows": torch.zeros(3, 2)}, ABOUT | {"feature_names": ["a"]}),
+        ({"rows": torch.zeros(3, 2)}, ABOUT | {"classes": ["labels of nothing"]}),
+        ({"rows": torch.zeros(3, 2), "labels": torch.tensor([0, 1, 2])}, ABOUT | {"classes": ["a", "b"]}),
+        ({"rows": torch.zeros(3, 2), "labels": torch.tensor([0, 1, -1])}, ABOUT | {"classes": ["a", "b"]}),
+        ({"rows": torch.zeros(3, 2), "labels": torch.tensor([0, 1, 1])}, ABOUT | {"classes": "ab"}),
     ],
 )
 def test_what_is_not_a_sample_is_refused_by_name(tmp_path, tensors, about):

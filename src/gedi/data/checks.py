@@ -1,7 +1,9 @@
 """Says in one sentence what is wrong with the rows given, before any time is spent on them."""
 
+# pyright: reportMissingTypeStubs=false
+# pyright: reportUnnecessaryIsInstance=false
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,12 +29,13 @@ def check_rows(
     fewest_clusters: int = 2,
     images: bool = False,
     first_row: int = 0,
+    names: Sequence[str] | None = None,
 ) -> np.ndarray:
     """Return rows as a finite array [n, d], float64 but for large ones, or raise a DataError that names the problem.
 
     float64 is kept until the rows are scaled, where the offset is subtracted. n_clusters=None (prediction)
-    skips what concerns clusters; ``first_row`` is the place of a block's first row. The wording agrees with what
-    scikit-learn's estimator checks look for.
+    skips what concerns clusters; ``first_row`` is the place of a block's first row, ``names`` are those of the columns,
+    if they have any. The wording agrees with what scikit-learn's estimator checks look for.
 
     ``images``: the rows are pixels. Bytes and floats stay as they are, since eight bytes a pixel could fill the memory
     of a machine that holds the images with ease, and a frame of one colour is nothing to warn of. Rows mapped from disk
@@ -50,13 +53,13 @@ def check_rows(
     if d == 0:
         raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if rows.dtype != np.uint8:
-        _check_finite(rows, first_row)
+        _check_finite(rows, first_row, names)
         _check_size(rows, first_row)
     if n == 1 and not allow_single_row:
         raise DataError("The data has one row (n_samples=1); clusters need at least two: give more rows.")
     if n_clusters is not None:
         _check_clusters(n_clusters, n, fewest_clusters)
-        _warn_constant(rows, all_only=images)
+        _warn_constant(rows, names, all_only=images)
     return rows
 
 
@@ -98,7 +101,7 @@ def checked_blocks(
 
 
 def _as_float64(x: Any, *, images: bool) -> np.ndarray:
-    if sparse.issparse(x):
+    if sparse.issparse(x):  # pyright: ignore[reportUnknownMemberType]
         raise DataError("Sparse data is not supported: pass x.toarray() if it fits in memory.")
     try:
         rows = np.asarray(x)
@@ -144,7 +147,7 @@ def _place(i: int, rows: np.ndarray) -> str:
     return ", ".join(f"{name} {k}" for name, k in zip(("row", "column"), index, strict=False))
 
 
-def _check_finite(rows: np.ndarray, first_row: int) -> None:
+def _check_finite(rows: np.ndarray, first_row: int, names: Sequence[str] | None) -> None:
     nan = inf = rows_hit = 0
     first = ""
     for start, block in row_blocks(rows):
@@ -153,7 +156,7 @@ def _check_finite(rows: np.ndarray, first_row: int) -> None:
             continue
         if not first:
             row, column = np.argwhere(bad)[0]
-            first = f"row {first_row + start + row}, column {column}"
+            first = f"row {first_row + start + row}, column {column if names is None else repr(names[column])}"
         nan, inf = nan + int(np.isnan(block).sum()), inf + int(np.isinf(block).sum())
         rows_hit += int(bad.any(axis=1).sum())
     if first:
@@ -185,7 +188,7 @@ def _check_clusters(n_clusters: int, n: int, fewest: int) -> None:
         )
 
 
-def _warn_constant(rows: np.ndarray, *, all_only: bool = False) -> None:
+def _warn_constant(rows: np.ndarray, names: Sequence[str] | None, *, all_only: bool) -> None:
     if all_only and (rows[-1] != rows[0]).any():  # most often told from two rows
         return
     first, same = np.array(rows[0]), np.ones(rows.shape[1], dtype=bool)
@@ -195,7 +198,9 @@ def _warn_constant(rows: np.ndarray, *, all_only: bool = False) -> None:
             return
     constant = np.flatnonzero(same)
     if len(constant) == rows.shape[1] or (len(constant) and not all_only):
-        shown = ", ".join(map(str, constant[:10])) + (", ..." if len(constant) > 10 else "")
+        shown = ", ".join(str(i) if names is None else repr(names[i]) for i in constant[:10]) + (
+            ", ..." if len(constant) > 10 else ""
+        )
         every = " (all of them: there is nothing to cluster)" if len(constant) == rows.shape[1] else ""
         warnings.warn(
             f"{len(constant)} of {rows.shape[1]} columns are constant{every}, which tells nothing: {shown}.",

@@ -1,42 +1,76 @@
-"""Which column of a table holds labels, and labels as numbers; shared by the readers of text, Parquet and NumPy."""
+"""Which columns of a table are features and which holds labels; shared by the readers of text, Parquet and NumPy."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from gedi.errors import DataError
 
+SHOWN = 10  # names in a message
 
-def find_label(names: list[str], wanted: str | None, path: Path, categorical: Callable[[int], bool]) -> int | None:
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for of a table's columns, by their names."""
+
+    label: str | None = None  # None: 'label', or 'y' if it holds classes; "": no labels, every column is a feature
+    features: Sequence[str] | None = None  # these, in this order, whatever else the table holds
+    dropped: Sequence[str] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """All that have to be there."""
+        return [*([self.label] if self.label else []), *(self.features or []), *self.dropped]
+
+
+def choose(
+    names: list[str], wanted: Wanted, path: Path, categorical: Callable[[int], bool], *, left_out: Sequence[int] = ()
+) -> tuple[list[int], int | None]:
+    """Places of the features, and of the labels if there are any; ``left_out`` are places that are neither."""
+    for name in wanted.names:
+        if name not in names:
+            raise no_such_column(path, name, names)
+    if wanted.features is None:
+        gone = {*left_out, *(i for i, name in enumerate(names) if name in wanted.dropped)}
+        label = _find_label(names, wanted.label, gone, categorical)
+        kept = [i for i in range(len(names)) if i != label and i not in gone]
+    else:
+        kept = [names.index(name) for name in wanted.features]
+        label = _find_label(names, wanted.label, set(kept), categorical)
+    if not kept:
+        raise DataError(f"{path} has no columns left besides its labels and what is dropped.")
+    return kept, label
+
+
+def _find_label(names: list[str], wanted: str | None, gone: set[int], categorical: Callable[[int], bool]) -> int | None:
     """The column named by the user; else 'label'; else 'y', unless it is the y of points (x, y)."""
     if wanted:
-        if wanted in names:
-            return names.index(wanted)
-        near = difflib.get_close_matches(wanted, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"its columns are {', '.join(names[:20])}."
-        raise DataError(f"{path} has no column {wanted!r}: {hint}")
+        return names.index(wanted)
     if wanted is None:
-        if "label" in names:
+        left = [name for i, name in enumerate(names) if i not in gone]
+        if "label" in left:
             return names.index("label")
-        if "y" in names and "x" not in names and categorical(names.index("y")):
+        if "y" in left and "x" not in names and categorical(names.index("y")):
             return names.index("y")
-    return None  # wanted == "" asks for no labels at all
+    return None
 
 
-def encode_labels(y: np.ndarray, path: Path) -> np.ndarray:
-    """Whole numbers as they are, anything else numbered in sorted order; int64."""
+def encode_labels(y: np.ndarray, path: Path) -> tuple[np.ndarray, list[str] | None]:
+    """Whole numbers as they are; anything else numbered in sorted order, and what the numbers stand for. int64."""
     if y.dtype.kind in "bui":
-        return y.astype(np.int64)
+        return y.astype(np.int64), None
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise missing_labels(path, int((~np.isfinite(y)).sum()))
         if (y == np.round(y)).all():
-            return y.astype(np.int64)
-    return np.unique(y, return_inverse=True)[1].astype(np.int64)
+            return y.astype(np.int64), None
+    classes, numbers = np.unique(y, return_inverse=True)
+    return numbers.astype(np.int64), [str(name) for name in classes]
 
 
 def missing_labels(path: Path, count: int) -> DataError:
@@ -46,12 +80,32 @@ def missing_labels(path: Path, count: int) -> DataError:
     )
 
 
-def not_numeric(path: Path, name: str, what: str) -> DataError:
+def no_such_column(path: Path, name: str, names: list[str]) -> DataError:
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"its columns are {_few(names)}."
+    return DataError(f"{path} has no column {name!r}: {hint}")
+
+
+def not_numeric(path: Path, held: Mapping[str, str]) -> DataError:
+    """``held``: what each of the columns holds instead of numbers, by name."""
+    first, what = next(iter(held.items()))
+    if len(held) == 1:
+        return DataError(
+            f"In {path}, column {first!r} is not numeric (it holds {what}): leave it out with --drop {_flag([first])}, "
+            f"name it with --label-column {_flag([first])} if it holds the labels, or encode it as numbers."
+        )
     return DataError(
-        f"In {path}, {name} is not numeric (it holds {what}): drop it or encode it as numbers, "
-        "or name it as label_column if it holds the labels."
+        f"In {path}, the columns {_few(list(held))} are not numeric ({first!r} holds {what}): leave them out "
+        f"with --drop {_flag(list(held))}, name the one with the labels by --label-column, or encode them as numbers."
     )
 
 
-def no_columns(path: Path) -> DataError:
-    return DataError(f"{path} has no columns left besides its labels.")
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(repr, names[:SHOWN])) + more
+
+
+def _flag(names: list[str]) -> str:
+    """Names as one word of a command line."""
+    text = ",".join(f'"{name}"' if "," in name or '"' in name else name for name in names)
+    return text if text.replace(",", "").replace("_", "").isalnum() else f"'{text}'"

@@ -1,5 +1,6 @@
 """Downloads of the named image sets, each file checked against its known SHA-256 before it is kept."""
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 import difflib
@@ -93,11 +94,13 @@ def fetch(name: str, folder: Path | None = None) -> Path:
 
 def _fetch_file(file: str, sha256: str, mirrors: tuple[str, ...], folder: Path) -> None:
     """From the first mirror that serves the file with the right hash; a wrong file is never kept."""
-    problems = []
+    problems: list[str] = []
     for mirror in mirrors:
         try:
             with _Quiet():
-                pooch.retrieve(mirror + file, known_hash=f"sha256:{sha256}", fname=file, path=folder)
+                pooch.retrieve(  # pyright: ignore[reportUnknownMemberType]
+                    mirror + file, known_hash=f"sha256:{sha256}", fname=file, path=folder
+                )
             return
         except ValueError as error:  # pooch says so when the hash is another
             if "hash" not in str(error):

@@ -13,13 +13,14 @@ import numpy as np
 
 from gedi.data import streaming
 from gedi.data.checks import image_shape_of
-from gedi.data.columns import encode_labels
+from gedi.data.columns import Wanted, encode_labels
 from gedi.data.parquet import open_parquet
 from gedi.data.streaming import open_numpy
 from gedi.data.text import label_numbers, open_text
 from gedi.errors import DataError
 
-SUFFIXES = (".npy", ".npz", ".csv", ".tsv", ".parquet")
+TABLES = (".csv", ".tsv", ".parquet")  # with names of columns
+SUFFIXES = (".npy", ".npz", *TABLES)
 MANY_ROWS = 4096  # a forward pass at prediction time takes as many
 BLOCK_BYTES = 1 << 25  # of a block of rows in float64
 
@@ -31,10 +32,11 @@ class Table:
     x: np.ndarray
     y: np.ndarray | None = None
     names: list[str] | None = None
+    classes: list[str] | None = None  # what the labels stand for, if they are words
     groups: np.ndarray | None = None  # places of rows that belong together, [groups, rows of a group]
 
 
-def read(path: Path, *, split: str, label_column: str | None) -> Table:
+def read(path: Path, *, split: str, wanted: Wanted) -> Table:
     """Read a file by its suffix; only .npz files know splits, any other file is one whole."""
     suffix = path.suffix.lower()
     if suffix == ".npy":
@@ -42,24 +44,25 @@ def read(path: Path, *, split: str, label_column: str | None) -> Table:
     if suffix == ".npz":
         return _read_npz(path, split)
     if suffix in (".csv", ".tsv"):
-        return _read_text(path, label_column)
+        return _read_text(path, wanted)
     if suffix == ".parquet":
-        table = open_parquet(path, label_column)
-        return Table(_stacked(table.blocks(MANY_ROWS), len(table.names)), table.labels(), table.names)
+        table = open_parquet(path, wanted)
+        y, classes = table.labels()
+        return Table(_stacked(table.blocks(MANY_ROWS), len(table.names)), y, table.names, classes)
     raise _unknown_kind(path)
 
 
-def read_blocks(path: Path, *, split: str, label_column: str | None) -> Iterator[np.ndarray]:
+def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarray]:
     """The rows or images that ``read`` would give, in order, a block at a time; labels are left out.
 
     Memory stays at a few blocks of 32 MB, or of one row, however large the file is.
     """
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
-        table = open_text(path, label_column)
+        table = open_text(path, wanted)
         return (values for values, _ in table.blocks(block_rows(len(table.kept))))
     if suffix == ".parquet":
-        table = open_parquet(path, label_column)
+        table = open_parquet(path, wanted)
         return table.blocks(block_rows(len(table.names)))
     if suffix not in (".npy", ".npz"):
         raise _unknown_kind(path)
@@ -89,11 +92,13 @@ def _stacked(blocks: Iterator[np.ndarray], n_features: int) -> np.ndarray:
     return np.concatenate([np.empty((0, n_features)), *blocks])
 
 
-def _read_text(path: Path, label_column: str | None) -> Table:
-    table = open_text(path, label_column)
+def _read_text(path: Path, wanted: Wanted) -> Table:
+    table = open_text(path, wanted)
     blocks, cells = zip(*table.blocks(MANY_ROWS), strict=True)
-    y = None if table.label is None else label_numbers([cell for some in cells for cell in some], path)
-    return Table(np.concatenate(blocks), y, table.names)
+    y, classes = None, None
+    if table.label is not None:
+        y, classes = label_numbers([cell for some in cells for cell in some], path)
+    return Table(np.concatenate(blocks), y, table.names, classes)
 
 
 def archive_array(archive: Any, key: str, path: Path) -> np.ndarray:
@@ -116,11 +121,12 @@ def _read_npz(path: Path, split: str) -> Table:
         y = archive_array(archive, y_key, path) if y_key in archive.files else None
         together = f"groups_{split}" if x_key == f"x_{split}" else "groups"
         groups = archive_array(archive, together, path) if together in archive.files else None
+    classes = None
     if y is not None:
         if y.shape != (len(x),):
             raise DataError(f"{path} holds {len(x)} rows but labels of shape {y.shape}: give one label a row.")
-        y = encode_labels(y, path)
-    return Table(x, y, groups=groups)
+        y, classes = encode_labels(y, path)
+    return Table(x, y, classes=classes, groups=groups)
 
 
 def _npz_blocks(path: Path, split: str) -> Iterator[np.ndarray]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gedi.data.columns import encode_labels, find_label, missing_labels, no_columns, not_numeric
+from gedi.data.columns import Wanted, choose, encode_labels, missing_labels, not_numeric
 from gedi.errors import DataError
 
 
@@ -27,10 +27,10 @@ class ParquetTable:
         for batch in _batches(self.path, self.file, rows, self.names):
             yield np.stack([_floats(column) for column in batch.columns], axis=1)
 
-    def labels(self) -> np.ndarray | None:
-        """The labels of all rows."""
+    def labels(self) -> tuple[np.ndarray | None, list[str] | None]:
+        """The labels of all rows as whole numbers, and what they stand for if they are words."""
         if self.label is None:
-            return None
+            return None, None
         values = _values(self.path, self.file, self.label)
         missing = sum(value is None for value in values)
         if missing:
@@ -38,7 +38,7 @@ class ParquetTable:
         return encode_labels(np.asarray(values), self.path)
 
 
-def open_parquet(path: Path, label_column: str | None) -> ParquetTable:
+def open_parquet(path: Path, wanted: Wanted) -> ParquetTable:
     """Read the file's schema and find its features and labels."""
     try:
         import pyarrow as pa
@@ -53,14 +53,12 @@ def open_parquet(path: Path, label_column: str | None) -> ParquetTable:
         raise _damaged(path) from error
     schema = file.schema_arrow
     names = [n for n in schema.names if not n.startswith("__index_level_")]  # pandas' own index
-    label = find_label(names, label_column, path, lambda i: _is_categorical(_values(path, file, names[i])))
-    kept = [n for i, n in enumerate(names) if i != label]
-    if not kept:
-        raise no_columns(path)
-    for name in kept:
-        kind = schema.field(name).type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            raise not_numeric(path, f"column {name!r}", str(kind))
+    places, label = choose(names, wanted, path, lambda i: _is_categorical(_values(path, file, names[i])))
+    kept = [names[i] for i in places]
+    kinds = {name: schema.field(name).type for name in kept}
+    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+    if other := {name: str(kind) for name, kind in kinds.items() if not any(test(kind) for test in numbers)}:
+        raise not_numeric(path, other)
     return ParquetTable(path, file, kept, None if label is None else names[label])
 
 

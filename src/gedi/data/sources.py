@@ -1,16 +1,19 @@
 """Where arrays come in: data sets by name, and files by path."""
 
+# pyright: reportMissingTypeStubs=false
 import difflib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pooch
 from sklearn.datasets import load_digits
 
 from gedi.data import addition, files, folder, official, streaming, toys
+from gedi.data.columns import Wanted
 from gedi.errors import DataError
 
 TOYS = {shape.__name__: shape for shape in (toys.moons, toys.circles, toys.rings, toys.spirals)} | {
@@ -36,7 +39,20 @@ class Dataset:
     image_shape: tuple[int, int, int] | None = None  # (H, W, C), also for images stored as rows
     files: list[str] | None = None  # of a folder of images: one a row
     unreadable: list[str] | None = None  # of a folder of images: those left out
+    classes: list[str] | None = None  # what the labels stand for, if they are words or names of folders
     groups: np.ndarray | None = None  # places of rows that a constraint speaks of together, [groups, rows of a group]
+
+    def __repr__(self) -> str:
+        """
+        >>> load("moons")
+        Dataset('moons', 2,000 rows of 2, labels)
+        """
+        shape = self.image_shape or self.x.shape[1:]
+        kind = "rows" if self.image_shape is None else "images"
+        more = "".join(
+            f", {name}" for name, given in (("labels", self.y), ("groups", self.groups)) if given is not None
+        )
+        return f"Dataset({self.name!r}, {len(self.x):,} {kind} of {' x '.join(map(str, shape))}{more})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +82,8 @@ def load(
     n: int | None = None,
     seed: int = 0,
     label_column: str | None = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
 ) -> Dataset:
@@ -77,7 +95,8 @@ def load(
     `seed`; to test, MNIST's own test images.
     digits has no split (clustering sees all of it), and neither has a file other than .npz: both splits are
     the whole. In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is kept
-    out of the features; label_column="" makes every column a feature.
+    out of the features; label_column="" makes every column a feature. Columns named in `drop` are left out, and
+    `columns` names the features one by one, in the order they are wanted in, whatever else the table holds.
 
     Images of a folder are resized to `size` (32 by default; a pair is height, width), and have one channel if all of
     them are grey, else three, unless `channels` decides. Its sub-folders 'train'
@@ -89,6 +108,8 @@ def load(
     if n is not None and n < 1:
         raise DataError(f"The number of rows to load must be at least 1, got n={n}.")
     name = str(data).lower()
+    if drop and not name.endswith(files.TABLES):
+        raise DataError(f"{data} has no columns with names, so {drop[0]!r} cannot be dropped.")
     if isinstance(data, str) and name in TOYS:
         x, y = TOYS[name](
             TOY_ROWS[split] if n is None else n,
@@ -101,7 +122,7 @@ def load(
         return _addition(split, n, seed)
     if isinstance(data, str) and name in IMAGES:
         return _subset(_named_images(name, split), n, seed)
-    return _subset(_from_path(data, split, label_column, size, channels), n, seed)
+    return _subset(_from_path(data, split, Wanted(label_column, columns, drop), size, channels), n, seed)
 
 
 def stream(
@@ -110,6 +131,8 @@ def stream(
     split: str = "train",
     seed: int = 0,
     label_column: str | None = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
 ) -> Stream:
@@ -117,9 +140,9 @@ def stream(
     path = Path(data).expanduser()
     is_name = isinstance(data, str) and data.lower() in NAMES
     if is_name or not path.is_file():
-        whole = load(data, split=split, seed=seed, label_column=label_column, size=size, channels=channels)
+        whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, size=size, channels=channels)
         return Stream(whole.name, files.array_blocks(whole.x), whole.files)
-    return Stream(path.stem, files.read_blocks(path, split=split, label_column=label_column))
+    return Stream(path.stem, files.read_blocks(path, split=split, wanted=Wanted(label_column, columns, drop)))
 
 
 def data_dir() -> Path:
@@ -162,8 +185,8 @@ def _addition(split: str, n: int | None, seed: int) -> Dataset:
 
 
 def _digits() -> Dataset:
-    x, y = load_digits(return_X_y=True)
-    x, y = np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
+    found = cast(Any, load_digits(return_X_y=True))
+    x, y = np.asarray(found[0], dtype=np.float32), np.asarray(found[1], dtype=np.int64)
     return Dataset("digits", x, y, None, (8, 8, 1))
 
 
@@ -179,7 +202,7 @@ def _named_images(name: str, split: str) -> Dataset:
             )
         x, y = there.read()
         return Dataset(name, x, y, None, x.shape[1:])
-    table = files.read(path, split=split, label_column=None)
+    table = files.read(path, split=split, wanted=Wanted())
     if table.x.ndim != 4:
         raise DataError(f"{path} should hold images [n, H, W, C], but x_{split} has shape {table.x.shape}.")
     return Dataset(name, table.x, table.y, None, table.x.shape[1:])
@@ -188,18 +211,18 @@ def _named_images(name: str, split: str) -> Dataset:
 def _from_path(
     data: str | Path,
     split: str,
-    label_column: str | None,
+    wanted: Wanted,
     size: int | tuple[int, int] | None,
     channels: int | None,
 ) -> Dataset:
     path = Path(data).expanduser()
     if path.is_dir():
-        return _from_folder(path, split, label_column, size, channels)
+        return _from_folder(path, split, wanted.label, size, channels)
     if not path.exists():
         raise _not_found(data, path)
-    table = files.read(path, split=split, label_column=label_column)
+    table = files.read(path, split=split, wanted=wanted)
     shape = table.x.shape[1:] if table.x.ndim == 4 else None
-    return Dataset(path.stem, table.x, table.y, table.names, shape, groups=table.groups)
+    return Dataset(path.stem, table.x, table.y, table.names, shape, classes=table.classes, groups=table.groups)
 
 
 def _from_folder(
@@ -208,8 +231,10 @@ def _from_folder(
     inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
     size = folder.SIZE if size is None else size
     pictures = folder.read_folder(inside, size=size, channels=channels, labels=label_column != "")
-    x = pictures.x
-    return Dataset(path.resolve().name, x, pictures.y, None, x.shape[1:], pictures.files, pictures.unreadable)
+    x, name = pictures.x, path.resolve().name
+    return Dataset(
+        name, x, pictures.y, None, x.shape[1:], pictures.files, pictures.unreadable, classes=pictures.classes
+    )
 
 
 def _not_found(data: str | Path, path: Path) -> DataError:
@@ -233,7 +258,7 @@ def _subset(data: Dataset, n: int | None, seed: int) -> Dataset:
         raise DataError(f"{n} rows were asked for, but {data.name} has only {len(data.x)}.")
     keep = np.sort(np.random.default_rng(seed).choice(len(data.x), n, replace=False))
     y = None if data.y is None else data.y[keep]
-    names = None if data.files is None else [data.files[i] for i in keep]
+    names = None if data.files is None else [data.files[int(i)] for i in keep]
     return replace(data, x=streaming.take(data.x, keep), y=y, files=names)
 
 

@@ -1,5 +1,6 @@
 """Arrays larger than memory: mapped from disk, read in batches, and let go of again."""
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 import hashlib

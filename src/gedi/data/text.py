@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gedi.data.columns import encode_labels, find_label, missing_labels, no_columns, not_numeric
+from gedi.data.columns import Wanted, choose, encode_labels, missing_labels, not_numeric
 from gedi.errors import DataError
 
+ROWS_TO_NAME = 10_000  # looked at to name every column that holds text, once one was found
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
 
@@ -41,36 +42,48 @@ class TextTable:
     def _value(self, cell: str, column: int) -> float:
         value = number(cell)
         if value is None:
-            name = f"column {column + 1}" if self.names is None else f"column {self.names[self.kept.index(column)]!r}"
-            raise not_numeric(self.path, name, repr(cell))
+            raise self._not_numeric(column, cell)
         return value
 
+    def _not_numeric(self, column: int, cell: str) -> DataError:
+        """Names all such columns at once: people would rather not meet them one by one."""
+        if self.names is None:
+            return DataError(
+                f"In {self.path}, column {column + 1} is not numeric (it holds {cell!r}): remove it, or encode it as "
+                "numbers; with a header line above it, it could be left out by its name."
+            )
+        held: dict[str, str] = {}
+        for line in islice(_lines(self.path, skip=1), ROWS_TO_NAME):
+            for name, i in zip(self.names, self.kept, strict=True):
+                if name not in held and number(line[i]) is None:
+                    held[name] = repr(line[i])
+        in_order = {name: held[name] for name in self.names if name in held}
+        return not_numeric(self.path, in_order or {self.names[self.kept.index(column)]: repr(cell)})
 
-def open_text(path: Path, label_column: str | None) -> TextTable:
+
+def open_text(path: Path, wanted: Wanted) -> TextTable:
     """Look at as much of the file as it takes to know its columns."""
     first = next(_lines(path), None)
     if first is None:
         raise DataError(f"{path} is empty: there is nothing to read.")
-    if not _has_header(path, first, label_column):
-        if label_column:
-            raise DataError(f"{path} has no header line, so there is no column {label_column!r} in it.")
+    if not _has_header(path, first, wanted):
+        for name in (wanted.label, *wanted.dropped):
+            if name:
+                raise DataError(f"{path} has no header line, so there is no column {name!r} in it.")
         return TextTable(path, False, list(range(len(first))), None, None)
-    names = [cell.strip() for cell in first]
     if next(_lines(path, skip=1), None) is None:
         raise DataError(f"{path} has a header line but no rows: there is nothing to read.")
-    kept = list(range(len(names)))
-    if names[0] == "" and all(line[0] == str(i) for i, line in enumerate(_lines(path, skip=1))):
+    names = [cell.strip() or f"column {i + 1}" for i, cell in enumerate(first)]
+    numbering = []
+    if not first[0].strip() and all(line[0] == str(i) for i, line in enumerate(_lines(path, skip=1))):
         warnings.warn(f"Left out the first column of {path}: it only numbers the rows.", stacklevel=5)
-        del kept[0]
-    label = find_label(names, label_column, path, lambda i: _looks_like_labels(path, i))
-    kept = [i for i in kept if i != label]
-    if not kept:
-        raise no_columns(path)
-    return TextTable(path, True, kept, label, [names[i] or f"column {i + 1}" for i in kept])
+        numbering = [0]
+    kept, label = choose(names, wanted, path, lambda i: _looks_like_labels(path, i), left_out=numbering)
+    return TextTable(path, True, kept, label, [names[i] for i in kept])
 
 
-def label_numbers(cells: Sequence[str], path: Path) -> np.ndarray:
-    """The labels of all rows as whole numbers."""
+def label_numbers(cells: Sequence[str], path: Path) -> tuple[np.ndarray, list[str] | None]:
+    """The labels of all rows as whole numbers, and what they stand for if they are words."""
     missing = sum(cell.strip().lower() in MISSING for cell in cells)
     if missing:
         raise missing_labels(path, missing)
@@ -118,13 +131,13 @@ def _lines(path: Path, *, skip: int = 0) -> Iterator[list[str]]:
         raise DataError(f"{path} is not a table of comma-separated values ({error}): save it as .csv.") from error
 
 
-def _has_header(path: Path, first: Sequence[str], label_column: str | None) -> bool:
+def _has_header(path: Path, first: Sequence[str], wanted: Wanted) -> bool:
     """The first line is a header if it is all text, or is text above a column of numbers.
 
     So '1.0,2.0,red' above more of the same is a row, not a header.
     """
     text = [number(cell) is None for cell in first]
-    if label_column and any(label_column == cell.strip() for cell in first):
+    if {cell.strip() for cell in first} & set(wanted.names):
         return True
     if any(text) and all(is_text or cell.strip() == "" for is_text, cell in zip(text, first, strict=True)):
         return True

@@ -1,9 +1,13 @@
 """Shapes with known clusters, drawn from a seed: float32 points [n, 2] (links: [n, 3]), int64 labels [n]."""
 
-from typing import Any
+# pyright: reportMissingTypeStubs=false
+from typing import Any, cast
 
 import numpy as np
-from sklearn.datasets import make_circles, make_moons
+from sklearn.datasets import (
+    make_circles,  # pyright: ignore[reportUnknownVariableType]
+    make_moons,  # pyright: ignore[reportUnknownVariableType]
+)
 
 from gedi.errors import DataError
 
@@ -24,15 +28,15 @@ def moons(
         raise DataError(f"The weights of the two moons must be above 0, got {weights}.")
     upper = int(n * weights[0] / sum(weights) + 1e-9)  # 1e-9: 0.29 * 100 is 28.999...
     sizes: Any = (upper, n - upper)  # scikit-learn takes a pair, its type stubs do not know
-    x, y = make_moons(n_samples=sizes, noise=noise, random_state=seed)
-    return np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
+    drawn = cast(Any, make_moons(n_samples=sizes, noise=noise, random_state=seed))
+    return np.asarray(drawn[0], dtype=np.float32), np.asarray(drawn[1], dtype=np.int64)
 
 
 def circles(n: int, *, seed: int = 0, noise: float = 0.05, factor: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
     """Two concentric circles of radius 1 (label 0) and `factor` (label 1)."""
     _check(n, noise)
-    x, y = make_circles(n_samples=n, noise=noise, factor=factor, random_state=seed)
-    return np.asarray(x, dtype=np.float32), np.asarray(y, dtype=np.int64)
+    drawn = cast(Any, make_circles(n_samples=n, noise=noise, factor=factor, random_state=seed))
+    return np.asarray(drawn[0], dtype=np.float32), np.asarray(drawn[1], dtype=np.int64)
 
 
 def rings(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:

@@ -64,7 +64,7 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
     if data is None:
         chains = model.chains[:ROWS].numpy()
         return Examples(model, model.scaler.inverse(chains, dtype=np.float64), "samples of the model")
-    loaded = load(data)
+    loaded = load(data, **model.reading)
     x = loaded.x
     if not len(x):
         raise DataError(f"{data} is empty: there is nothing to compare with.")

@@ -7,9 +7,11 @@ a token that no other page can know.
 
 from __future__ import annotations
 
+import io
 import secrets
 import socketserver
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,6 +24,7 @@ from gedi.explore.uploads import BODY_BYTES
 ADDRESS = "127.0.0.1"
 NAME_HEADER = "X-File-Name"  # percent-encoded; a header of our own also makes browsers ask before they cross origins
 SILENCE = 30.0  # seconds a request may stay silent
+SLOWEST = 60.0  # seconds a body may take: 32 MB on this machine's own address take less than one
 SAME_ORIGIN = ("same-origin", "none")  # "none": typed or bookmarked, not caused by a page
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -42,7 +45,8 @@ class ExploreServer(ThreadingHTTPServer):
     def __init__(self, site: Site, *, port: int = 0) -> None:
         self.site = site
         self.token = secrets.token_urlsafe(32)
-        self.one_at_a_time = threading.Lock()  # for bodies and answers: memory stays that of one of them
+        self.reading = threading.Lock()  # one body at a time: memory stays that of one of them
+        self.answering = threading.Lock()  # one answer at a time, and none while the program ends
         try:
             super().__init__((ADDRESS, port), Handler)
         except (OSError, OverflowError) as error:
@@ -51,6 +55,11 @@ class ExploreServer(ThreadingHTTPServer):
     def server_bind(self) -> None:
         socketserver.TCPServer.server_bind(self)  # HTTPServer's own would look the host up, and ask a name server
         self.server_name, self.server_port = ADDRESS, self.server_address[1]
+
+    def server_close(self) -> None:
+        """Lets an answer that is being worked out end: a thread that is cut off inside torch takes the program down."""
+        self.answering.acquire()  # and never gives it back
+        super().server_close()
 
     @property
     def url(self) -> str:
@@ -68,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = SILENCE
 
     def do_GET(self) -> None:
-        self._reply(self._checked(self.server.site.get))
+        self._reply(self._checked(self._get))
 
     def do_POST(self) -> None:
         self._reply(self._checked(self._post))
@@ -88,10 +97,15 @@ class Handler(BaseHTTPRequestHandler):
             return problem(403, "The token is missing or wrong: use the address that gedi explore printed.")
         return then(path)
 
+    def _get(self, path: str) -> Reply:
+        with self.server.answering:
+            return self.server.site.get(path)
+
     def _post(self, path: str) -> Reply:
-        length = self.headers.get("Content-Length", "")
+        lengths = self.headers.get_all("Content-Length", [])
+        length = lengths[0] if len(lengths) == 1 else ""
         if self.headers.get("Transfer-Encoding") or not length:
-            return problem(411, "The length of the file must be said before it.")
+            return problem(411, "The length of the file must be said before it, once.")
         if not (length.isascii() and length.isdecimal() and len(length) < 20):
             return problem(400, "The length of the file is not a number.")
         if int(length) > BODY_BYTES:
@@ -99,11 +113,21 @@ class Handler(BaseHTTPRequestHandler):
                 413,
                 f"The file has {int(length):,} bytes, at most {BODY_BYTES:,} are read here: use gedi predict for it.",
             )
-        with self.server.one_at_a_time:
-            body = self.rfile.read(int(length))
+        with self.server.reading:
+            body = self._body(int(length))
             if len(body) < int(length):
-                return problem(400, "The file ends before its length.")
-            return self.server.site.post(path, body, unquote(self.headers.get(NAME_HEADER, ""))[:1000])
+                return problem(400, "The file ends before its length, or comes too slowly.")
+            with self.server.answering:
+                return self.server.site.post(path, body, unquote(self.headers.get(NAME_HEADER, ""))[:1000])
+
+    def _body(self, length: int) -> bytes:
+        """As much of a body as comes in time."""
+        body, until = io.BytesIO(), time.monotonic() + SLOWEST
+        while (left := length - body.tell()) and time.monotonic() < until:
+            if not (some := self.rfile.read1(left)):
+                break
+            body.write(some)
+        return body.getvalue()
 
     def _reply(self, reply: Reply) -> None:
         self.send_response(reply.status)

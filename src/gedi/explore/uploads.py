@@ -49,7 +49,7 @@ def _first_rows(path: Path, name: str, model: TrainedModel) -> tuple[np.ndarray,
     blocks, count = [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a column that only numbers the rows is left out, which is what is wanted
-        for block in checked_blocks(stream(path).blocks, n_features=model.n_features, name=name):
+        for block in checked_blocks(stream(path, columns=model.columns).blocks, n_features=model.n_features, name=name):
             blocks.append(block)
             count += len(block)
             if count > ROWS:
@@ -87,8 +87,10 @@ def _picture(body: bytes, name: str, suffix: str, model: TrainedModel) -> np.nda
         )
     height, width, channels = model.image_shape
     try:
-        with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as image:
-            across, down = image.size
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow would warn of what is refused below
+            with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as image:
+                across, down = image.size
     except UNREADABLE as error:
         raise DataError(f"{name} cannot be read as a picture: it is damaged.") from error
     if across * down > PIXELS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ def two_directions(embedding: np.ndarray) -> np.ndarray:
     return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
 
 
-def embedding_map(answers: Answers, labels: np.ndarray | None, shown: np.ndarray, *, thumbnails: bool) -> Chart:
+def embedding_map(answers: Answers, labels: Sequence[str] | None, shown: np.ndarray, *, thumbnails: bool) -> Chart:
     """The rows where the embedding puts them; with thumbnails the page draws what is hovered over itself."""
     points = two_directions(answers.embedding)[shown]
     cluster = answers.cluster[shown]
@@ -105,9 +106,9 @@ def embedding_map(answers: Answers, labels: np.ndarray | None, shown: np.ndarray
     )
 
 
-def describe(answers: Answers, row: int, labels: np.ndarray | None) -> str:
+def describe(answers: Answers, row: int, labels: Sequence[str] | None) -> str:
     """One row in words."""
-    label = "" if labels is None else f"<br>label {labels[row]} (not used in training)"
+    label = "" if labels is None else f"<br>label {literal(labels[row])} (not used in training)"
     return (
         f"row {row} of the sample<br>cluster {answers.cluster[row]}, probability {answers.confidence[row]:.3f}"
         f"<br>log p {short(float(answers.log_density[row]))}{label}"

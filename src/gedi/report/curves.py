@@ -114,6 +114,8 @@ def curves(history: History, names: list[str], *, prefix: str = "", first_colour
                     "type": "scatter",
                     "mode": "lines" if len(x) > 1 else "markers",
                     "name": label + start,
+                    "legendgroup": label,
+                    "showlegend": not start,  # the first stands for all: a legend of every start would hide the chart
                     "x": x,
                     "y": y,
                     "line": {"color": colour(first_colour + i), "dash": DASHES[attempt % len(DASHES)], "width": 2},

@@ -25,7 +25,8 @@ FILE = "data-sample.safetensors"
 ROWS = 2_000  # more make a page slow to look at, and no clearer
 BYTES = 2**24  # of all rows together
 ROW_TYPES = (torch.uint8, torch.float32, torch.float64)
-NAME_LENGTH = 60  # of a column's name, as shown
+NAME_LENGTH = 60  # of the name of a column or a label, as shown
+MOST_CLASSES = 1_000  # with names of their own: a column of more is hardly one of labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +38,15 @@ class DataSample:
     total: int  # rows that there are
     labels: np.ndarray | None = None  # int64 [n]
     feature_names: list[str] = field(default_factory=list)  # empty, or one a column
+    classes: list[str] = field(default_factory=list)  # what the labels stand for; empty if they are their own names
 
     @property
     def is_whole(self) -> bool:
         return len(self.rows) == self.total
+
+    def label(self, value: int) -> str:
+        """What a label stands for."""
+        return self.classes[value] if self.classes else str(value)
 
     def feature(self, column: int) -> str:
         """A column's name, or its number."""
@@ -57,7 +63,9 @@ def sample_of(data: Dataset, *, seed: int = 0) -> DataSample:
     rows = _narrow(take(data.x, places).reshape(len(places), width))
     labels = None if data.y is None else np.asarray(data.y)[places].astype(np.int64)
     names = [shown(str(name), NAME_LENGTH) for name in data.feature_names or []]
-    return DataSample(data.name, rows, total, labels, names if len(names) == width else [])
+    classes = [shown(str(name), NAME_LENGTH) for name in data.classes or []]
+    classes = classes if len(classes) <= MOST_CLASSES else []
+    return DataSample(data.name, rows, total, labels, names if len(names) == width else [], classes)
 
 
 def write_sample(sample: DataSample, folder: Path) -> None:
@@ -66,6 +74,7 @@ def write_sample(sample: DataSample, folder: Path) -> None:
     if sample.labels is not None:
         tensors["labels"] = torch.from_numpy(sample.labels)
     about = {"name": sample.name, "total": sample.total, "feature_names": sample.feature_names}
+    about["classes"] = sample.classes
     try:
         write_whole(folder / FILE, save(tensors, metadata={"about": json.dumps(finite(about))}))
     except OSError as error:
@@ -85,7 +94,7 @@ def read_sample(folder: Path, n_features: int) -> DataSample | None:
             wanted["labels"] = Spec(torch.int64, (None,))
         check_layout(file.layout, wanted)
         about = parse_json(file.metadata["about"])
-        names, total = about["feature_names"], about["total"]
+        names, total, classes = about["feature_names"], about["total"], about.get("classes", [])
         tensors = file.read()
         rows = tensors["rows"].numpy()
         labels = tensors["labels"].numpy() if "labels" in tensors else None
@@ -95,8 +104,14 @@ def read_sample(folder: Path, n_features: int) -> DataSample | None:
             raise ValueError("its number of rows is not one")
         if not isinstance(names, list) or len(names) not in (0, n_features):
             raise ValueError("its names of columns are not one a column")
-        names = [shown(str(name), NAME_LENGTH) for name in names]
-        return DataSample(shown(str(about["name"])), rows, total, labels, names)
+        if not isinstance(classes, list) or (classes and not _all_named(labels, len(classes))):
+            raise ValueError("its names of labels are not one a label")
+        names, classes = ([shown(str(name), NAME_LENGTH) for name in some] for some in (names, classes))
+        return DataSample(shown(str(about["name"])), rows, total, labels, names, classes)
+
+
+def _all_named(labels: np.ndarray | None, count: int) -> bool:
+    return labels is not None and int(labels.min()) >= 0 and int(labels.max()) < count
 
 
 def _narrow(rows: np.ndarray) -> np.ndarray:

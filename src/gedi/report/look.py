@@ -80,9 +80,9 @@ def percent(share: Any) -> str:
     if share is None:
         return "–"
     if 0 < share < 0.0005:
-        return "< 0.1\u00a0%"
+        return "<\u00a00.1\u00a0%"
     if 0.9995 <= share < 1:
-        return "> 99.9\u00a0%"
+        return ">\u00a099.9\u00a0%"
     return f"{100 * share:.1f}\u00a0%" if 0 < share < 0.1 or 0.99 <= share < 1 else f"{100 * share:.0f}\u00a0%"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
@@ -23,7 +24,11 @@ PROPORTIONS = 1.35  # width over height of a window
 
 
 def plane_charts(
-    model: TrainedModel, answers: Answers, samples: np.ndarray | None, labels: np.ndarray | None, names: tuple[str, str]
+    model: TrainedModel,
+    answers: Answers,
+    samples: np.ndarray | None,
+    labels: Sequence[str] | None,
+    names: tuple[str, str],
 ) -> dict[str, Chart]:
     """All charts of the plane that the run has something to show for, by name."""
     window = _window(answers.rows)
@@ -65,7 +70,7 @@ def _grid(window: list[tuple[float, float]], side: int) -> tuple[np.ndarray, np.
     return xs, ys, np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
 
 
-def _clusters(model: TrainedModel, answers: Answers, labels: np.ndarray | None, window: Any) -> Chart:
+def _clusters(model: TrainedModel, answers: Answers, labels: Sequence[str] | None, window: Any) -> Chart:
     shown = few(len(answers.rows))
     text = [describe(answers, i, labels) for i in shown]
     traces = clusters_as_traces(answers.rows[shown], answers.cluster[shown], text=text)

@@ -8,7 +8,7 @@ import numpy as np
 
 from gedi.report.charts import Chart, axis, chart
 from gedi.report.data_sample import DataSample
-from gedi.report.look import PALETTE, compact, literal
+from gedi.report.look import compact, literal, rgb
 
 COLUMNS = 24  # of the chart
 TOP = 5  # columns named for each cluster
@@ -51,6 +51,11 @@ def profiles(sample: DataSample, cluster: np.ndarray, found: np.ndarray) -> list
     return made
 
 
+def see_through(i: int) -> str:
+    """A colour of the palette under which the page shines through, light or dark, so that text over it can be read."""
+    return "rgba({},{},{},0.6)".format(*rgb(i))
+
+
 def profile_chart(sample: DataSample, found: np.ndarray) -> Chart | None:
     """Clusters against the columns that tell most, as a heat map."""
     used = np.flatnonzero(~np.isnan(found).all(axis=1))
@@ -66,7 +71,7 @@ def profile_chart(sample: DataSample, found: np.ndarray) -> Chart | None:
         "z": [compact(line, 3) for line in z],
         "x": [f"cluster {k}" for k in used],
         "y": list(range(len(columns))),
-        "colorscale": [[0, PALETTE[0]], [0.5, "rgba(140,140,140,0.08)"], [1, PALETTE[3]]],
+        "colorscale": [[0, see_through(0)], [0.5, "rgba(140,140,140,0.08)"], [1, see_through(3)]],
         "zmin": -top,
         "zmax": top,
         "xgap": 2,

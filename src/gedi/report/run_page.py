@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -60,7 +62,7 @@ def run_page(run: RunView) -> str:
     }
     charts |= {f"training-{name}": made for name, made in training_charts(history).items()}
     if run.model is not None and run.answers is not None:
-        context |= {"clusters": cluster_table(run.answers, run.labels), "labelled": against_labels(run)}
+        context |= {"clusters": cluster_table(run.answers, run.label_names), "labelled": against_labels(run)}
         context |= _pictures(run, run.model, run.answers, charts)
     return render("run.html.j2", title=f"{run.name} · gedi report", charts=charts, **context)
 
@@ -71,7 +73,7 @@ def _pictures(run: RunView, model: TrainedModel, answers: Answers, charts: dict[
     context: dict[str, Any] = {}
     if run.kind == "plane":
         names = (literal(run.sample.feature(0)), literal(run.sample.feature(1)))
-        drawn = plane_charts(model, answers, run.samples, run.labels, names)
+        drawn = plane_charts(model, answers, run.samples, run.label_names, names)
         charts |= {f"plane-{name}": made for name, made in drawn.items()}
     if run.kind == "images":
         assert model.image_shape is not None
@@ -90,7 +92,7 @@ def _pictures(run: RunView, model: TrainedModel, answers: Answers, charts: dict[
         if run.kind != "plane":
             images = run.kind == "images"
             shown_rows = thumbnails_shown(len(answers.rows)) if images else make.few(len(answers.rows))
-            charts["map"] = make.embedding_map(answers, run.labels, shown_rows, thumbnails=images)
+            charts["map"] = make.embedding_map(answers, run.label_names, shown_rows, thumbnails=images)
     if has_density(model):
         context["foreign"] = _foreign(run, model, answers, charts)
     return context
@@ -119,7 +121,9 @@ def about(run: RunView) -> list[tuple[str, str]]:
     results, model = run.results, run.model
     facts = [("data", shown(str(results.get("data") or (run.sample.name if run.sample else "unknown"))))]
     if run.sample is not None and model is not None:
-        facts.append(("rows", f"{run.sample.total:,} × {model.n_features:,}"))
+        shape = model.image_shape
+        each = f"{model.n_features:,}" if shape is None else " × ".join(map(str, shape[:2] if shape[2] == 1 else shape))
+        facts.append(("rows" if shape is None else "images", f"{run.sample.total:,} × {each}"))
     if model is not None:
         facts += [("clusters", str(model.n_clusters)), ("seed", str(model.seed))]
     facts.append(("method", shown(str(results.get("method", "gedi")))))
@@ -150,7 +154,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def cluster_table(answers: Answers, labels: np.ndarray | None) -> list[dict[str, Any]]:
+def cluster_table(answers: Answers, labels: Sequence[str] | None) -> list[dict[str, Any]]:
     """One line a cluster."""
     count = answers.probability.shape[1]
     sizes = np.bincount(answers.cluster, minlength=count)
@@ -168,16 +172,15 @@ def cluster_table(answers: Answers, labels: np.ndarray | None) -> list[dict[str,
             "label": None,
         }
         if labels is not None and some:
-            values, counts = np.unique(labels[mine], return_counts=True)
-            top = counts.argmax()
-            line["label"] = f"{values[top]} ({percent(counts[top] / counts.sum())})"
+            ((name, count),) = Counter(labels[int(i)] for i in np.flatnonzero(mine)).most_common(1)
+            line["label"] = f"{name} ({percent(count / int(sizes[k]))})"
         lines.append(line)
     return lines
 
 
 def against_labels(run: RunView) -> dict[str, Any] | None:
     """Agreement with labels, where there are any; they were not used in training."""
-    if run.labels is None or run.answers is None or not run.measures.has_clusters:
+    if run.labels is None or run.sample is None or run.answers is None or not run.measures.has_clusters:
         return None
     written = run.results.get("scores")
     kept = (
@@ -186,12 +189,13 @@ def against_labels(run: RunView) -> dict[str, Any] | None:
         else {}
     )
     scores = kept or {k: v for k, v in clustering_scores(run.labels, run.answers.cluster).items() if k != "nmi_batch64"}
-    names, places = np.unique(run.labels, return_inverse=True)
+    labels, places = np.unique(run.labels, return_inverse=True)
     counts = None
-    if len(names) <= LARGEST_TABLE and run.measures.n_clusters <= LARGEST_TABLE:
-        table = np.zeros((run.measures.n_clusters, len(names)), dtype=int)
+    if len(labels) <= LARGEST_TABLE and run.measures.n_clusters <= LARGEST_TABLE:
+        table = np.zeros((run.measures.n_clusters, len(labels)), dtype=int)
         np.add.at(table, (run.answers.cluster, places), 1)
-        counts = {"names": names.tolist(), "rows": table.tolist(), "most": max(1, int(table.max()))}
+        names = [run.sample.label(int(value)) for value in labels]
+        counts = {"names": names, "rows": table.tolist(), "most": max(1, int(table.max()))}
     return {"scores": scores, "counts": counts, "whole": bool(kept)}
 
 

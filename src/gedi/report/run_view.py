@@ -55,6 +55,13 @@ class RunView:
         return None if self.sample is None else self.sample.labels
 
     @property
+    def label_names(self) -> list[str] | None:
+        """Of every row: what its label stands for."""
+        if self.sample is None or self.sample.labels is None:
+            return None
+        return [self.sample.label(int(value)) for value in self.sample.labels]
+
+    @property
     def kind(self) -> str:
         """'images', 'plane' or 'rows': which pictures there are to show."""
         if self.model is None or self.model.image_shape is not None:
@@ -95,7 +102,7 @@ def _sample(folder: Path, model: TrainedModel) -> DataSample | None:
         return kept
     try:
         plan = runs.read_plan(folder)
-        data = load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"))
+        data = load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"), drop=plan["drop"])
         rows = _checked_rows(data)
     except GediError:
         return None

@@ -53,9 +53,29 @@ class TrainedModel:
         self._type = torch.float64 if self.config.net.encoder == "mlp" else torch.float32
         self._exact = copy.deepcopy(self.net).to(self._type).eval().requires_grad_(False)
 
+    def __repr__(self) -> str:
+        weights = sum(value.numel() for value in self.net.parameters())
+        what = "x".join(map(str, self.image_shape)) if self.image_shape else f"{self.n_features} features"
+        return f"TrainedModel({what}, {self.n_clusters} clusters, {weights:,} weights, seed {self.seed})"
+
     @property
     def n_features(self) -> int:
         return len(self.box.low)
+
+    @property
+    def columns(self) -> list[str] | None:
+        """Names of the features, if the table that it was trained on had them; the results may come from a stranger."""
+        names = self.results.get("columns")
+        if not isinstance(names, list) or len(names) != self.n_features:
+            return None
+        return names if all(isinstance(name, str) for name in names) and len(set(names)) == len(names) else None
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How `gedi.data.load` is to read new data: the columns by name, images in the size and channels known."""
+        if self.image_shape is None or self.image_shape[2] not in (1, 3):
+            return {"columns": self.columns}
+        return {"size": self.image_shape[:2], "channels": self.image_shape[2]}
 
     @property
     def has_clusters(self) -> bool:

@@ -154,6 +154,9 @@ def read_plan(folder: str | Path) -> dict[str, Any]:
         for name in ("method", "rows_sha256", "groups_sha256", "label_column"):
             if not isinstance(plan.get(name, ""), str | None):
                 raise ValueError(f"{name!r} is not text")
+        dropped = plan.setdefault("drop", [])
+        if not isinstance(dropped, list) or not all(isinstance(name, str) for name in dropped):
+            raise ValueError("'drop' is not a list of names")
         expected.training_settings(plan["training"])
         plan["hardware"] = asdict(expected.hardware_of(plan.get("hardware", {})))
         if not isinstance(plan.setdefault("tensorboard", False), bool):

@@ -17,6 +17,13 @@
     return changes;
   }
 
+  // Numbers written into cells are in the page's ink: plotly would choose by the cell's colour, as if it were opaque.
+  async function recolour(place) {
+    const written = place.data.flatMap((trace, i) => (trace.texttemplate ? [i] : []));
+    if (written.length) await Plotly.restyle(place, { "textfont.color": token("--ink") }, written);
+    return Plotly.relayout(place, colours(place.layout));
+  }
+
   function complete(layout) {
     const full = {
       margin: { l: 56, r: 14, t: 26, b: 46 },
@@ -31,7 +38,12 @@
     for (const key of Object.keys(full).filter((name) => /^[xy]axis/.test(name))) {
       full[key] = { automargin: true, ...full[key] };
     }
-    if (narrow) full.margin = { ...full.margin, l: 40, r: 6 };
+    if (narrow) {
+      full.margin = { ...full.margin, l: 40, r: 6 };
+      full.legend = { ...full.legend, font: { size: 11 } };
+      // Long names of columns would leave no room for what they name.
+      if (full.yaxis?.ticktext) full.yaxis.ticktext = full.yaxis.ticktext.map((name) => (name.length > 14 ? `${name.slice(0, 13)}…` : name));
+    }
     return full;
   }
 
@@ -46,12 +58,13 @@
   const places = [...document.querySelectorAll("[data-chart]")].filter((place) => content.charts[place.dataset.chart]);
   const drawn = places.map((place) => {
     const { data, layout } = content.charts[place.dataset.chart];
-    return Plotly.newPlot(place, data, complete(layout), config).then(() => Plotly.relayout(place, colours(place.layout)));
+    if (narrow) for (const trace of data) if (trace.type === "heatmap") trace.showscale = false;
+    return Plotly.newPlot(place, data, complete(layout), config).then(() => recolour(place));
   });
   Promise.all(drawn).then(() => document.documentElement.setAttribute("data-ready", "yes"));
 
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    for (const place of places) Plotly.relayout(place, colours(place.layout));
+    places.forEach(recolour);
   });
 
   const map = places.find((place) => place.dataset.chart === "map");
@@ -65,11 +78,14 @@
   picture.style.backgroundImage = `url(${sheet.source})`;
   picture.style.backgroundSize = `${112 * sheet.columns}px ${sheet.height * scale * sheet.lines}px`;
 
+  // Point texts are written for plotly, which reads tags and entities.
+  const plain = (marked) => marked.replaceAll("<br>", "\n").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+
   function show(event) {
     const point = event.points[0];
     const place = point.customdata;
     picture.style.backgroundPosition = `-${112 * (place % sheet.columns)}px -${sheet.height * scale * Math.floor(place / sheet.columns)}px`;
-    text.textContent = point.text.replaceAll("<br>", "\n");
+    text.textContent = plain(point.text);
     thumb.hidden = false;
     const { clientX, clientY } = event.event.touches ? event.event.touches[0] : event.event;
     const { width, height } = thumb.getBoundingClientRect();

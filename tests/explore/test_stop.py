@@ -1,0 +1,60 @@
+"""Ctrl-C is how `gedi explore` ends: at once, with code 0 and one sentence, whatever is going on."""
+
+import signal
+import socket
+import subprocess
+import sys
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+
+from gedi.cli import main
+
+
+@pytest.fixture
+def exploring_process(rows_run):
+    """The program in a process of its own, with its address, once it answers."""
+    words = [sys.executable, "-m", "gedi.cli", "explore", str(rows_run), "--no-browser"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            assert process.stdout
+            url = process.stdout.readline().strip()
+            assert urlopen(url, timeout=60).status == 200
+            yield process, url
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("pending", ["nothing", "half a request", "half a body"])
+def test_ctrl_c_ends_it(exploring_process, pending):
+    process, url = exploring_process
+    there = urlsplit(url)
+    with socket.create_connection((there.hostname, there.port), timeout=60) as client:
+        if pending != "nothing":
+            client.sendall(f"POST {there.path}answer HTTP/1.1\r\nHost: {there.netloc}\r\n".encode())
+        if pending == "half a body":
+            client.sendall(b"Content-Length: 10\r\n\r\n1,2")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert out == "" and err.endswith("gedi explore has ended\n") and "Traceback" not in err
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((there.hostname, there.port), timeout=60)
+
+
+def test_ctrl_c_while_the_run_is_read_is_a_stop_like_any_other(rows_run, monkeypatch, capsys):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gedi.training.runs.load", stop)
+    assert main(["explore", str(rows_run), "--no-browser"]) == 130
+    assert capsys.readouterr().err == "gedi: stopped.\n"
+
+
+def test_an_answer_that_is_worked_out_ends_before_the_program(serve, rows_run):
+    """The lock that answers take is taken for good when the server closes."""
+    with serve(rows_run) as server:
+        assert not server.answering.locked()
+    assert server.answering.locked()
