@@ -115,7 +115,7 @@ def _as_float64(x: Any, *, images: bool) -> np.ndarray:
         kind = "strings" if rows.dtype.kind in "US" else f"values of type {rows.dtype}"
         raise DataError(f"The data holds {kind}, not numbers: encode them as numbers or drop those columns.")
     mapped = is_mapped(rows)
-    is_float = rows.dtype in (np.float32, np.float64)
+    is_float = rows.dtype == np.float32 or rows.dtype == np.float64
     if (images and rows.dtype == np.uint8) or (is_float and (images or mapped)):
         return rows
     return converted(rows, np.float64) if mapped else rows.astype(np.float64)

@@ -186,7 +186,8 @@ def release(x: np.ndarray) -> None:
 
 def _memmap_under(x: np.ndarray) -> np.memmap | None:
     """The map that x is a view of, as it was opened."""
-    found, base = None, x
+    found: Any = None
+    base: Any = x
     while isinstance(base, np.ndarray):
         found = base if isinstance(base, np.memmap) else found
         base = base.base
