@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 import pooch
@@ -184,12 +184,13 @@ def release(x: np.ndarray) -> None:
         map_.madvise(mmap.MADV_DONTNEED)
 
 
-def _memmap_under(x: np.ndarray) -> np.memmap | None:
+def _memmap_under(x: np.ndarray) -> np.memmap[Any, Any] | None:
     """The map that x is a view of, as it was opened."""
-    found: Any = None
+    found: np.memmap[Any, Any] | None = None
     base: Any = x
     while isinstance(base, np.ndarray):
-        found = base if isinstance(base, np.memmap) else found
+        if isinstance(base, np.memmap):
+            found = cast("np.memmap[Any, Any]", base)
         base = base.base
     return found if isinstance(base, mmap.mmap) else None  # what is computed from a map keeps its class
 
