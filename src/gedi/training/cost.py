@@ -22,7 +22,7 @@ from gedi.training.model import Prepared, arrived_chains
 from gedi.training.recipe import train
 from gedi.training.world import World
 
-FEWEST = 2  # iterations of each stage that are timed; the first of them warms up
+FEWEST = 3  # iterations of each stage in a trial; the first of them warms up, the last ends the stage
 TRIAL = 6  # ... where they are cheap
 LONGEST_ROUND = 12  # iterations; what is due more seldom is not worth a longer trial
 CHEAP = 3.0  # seconds that the fewest may take to be followed by more
@@ -50,9 +50,9 @@ def estimate(
     counts = {name: getattr(config, name).iterations for name in STAGES}
     rounds = {name: round_of(config, name) for name in STAGES}
     longest = max(len(kinds) for kinds in rounds.values())
-    trial = _trial(ready, n_clusters, image_shape, groups, world, max(FEWEST, 1 + longest))
+    trial = _trial(ready, n_clusters, image_shape, groups, world, max(FEWEST, 2 + longest))
     if trial[-1][1] - trial[0][1] < CHEAP:
-        trial = _trial(ready, n_clusters, image_shape, groups, world, max(TRIAL, 1 + 2 * longest))
+        trial = _trial(ready, n_clusters, image_shape, groups, world, max(TRIAL, 2 + 2 * longest))
     return Cost(whole_time(trial, counts, config.n_init, rounds), peak_memory())
 
 
@@ -82,17 +82,19 @@ def whole_time(
         else:
             once["run" if stage in ("start", "step1", "after step1", "end") else "start"] += t1 - t0
     kinds = {name: (rounds or {}).get(name, [""]) for name in STAGES}
-    each = {name: _typical(found, kinds[name]) for name, found in steps.items()}
+    each: dict[str, float] = {}
     for name, found in steps.items():
-        if sum(stage == name for stage, _ in marks) > len(found):  # a stage's first iteration came with other work
-            once["run" if name == "step1" else "start"] -= _of_kind(found, kinds[name])[kinds[name][0]]
+        middle = found[:-1] or found
+        by_kind = _of_kind(middle, kinds[name])
+        each[name] = statistics.fmean(by_kind[kind] for kind in kinds[name])
+        # A stage's first iteration comes with work of its own, and so does the last: step 2 looks at all rows then.
+        ends = "run" if name == "step1" else "start"
+        if sum(stage == name for stage, _ in marks) > len(found):
+            once[ends] -= by_kind[kinds[name][0]]
+        if len(found) > len(middle):
+            once[ends] += found[-1] - by_kind[kinds[name][len(found) % len(kinds[name])]]
     start = max(0.0, once["start"]) + each["embedding"] * counts["embedding"] + each["step2"] * counts["step2"]
     return max(0.0, once["run"]) + each["step1"] * counts["step1"] + start * n_init
-
-
-def _typical(seconds: list[float], kinds: Sequence[str]) -> float:
-    """Seconds an iteration, on average over a round."""
-    return statistics.fmean(_of_kind(seconds, kinds)[kind] for kind in kinds)
 
 
 def _of_kind(seconds: list[float], kinds: Sequence[str]) -> dict[str, float]:
