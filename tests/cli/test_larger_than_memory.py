@@ -87,15 +87,15 @@ FIT = """
     few = {f"{stage}.iterations": 2 for stage in ("step1", "embedding", "step2")}
     few |= {"sampler.steps": 1, "dam.steps": 1, "start.repeats": 1, "net.frequency": 1.0}
     how, *files = sys.argv[1:]
-    def fit(path):
+    def fit(path, run):
         if how == "command":
             words = [f"--training.{name}={value}" for name, value in few.items()]
-            assert main(["fit", path, "--n-clusters", "2", "--out", f"{path}.run", "--preset", "smoke", *words]) == 0
+            assert main(["fit", path, "--n-clusters", "2", "--out", f"{path}.{run}", "--preset", "smoke", *words]) == 0
         else:
             few["augment.neighbours"] = 0  # all distances between rows take long
             GEDI(2, preset="smoke", training=few, random_state=0).fit(load(path).x)
         return peak()
-    peaks = [fit(path) for path in files]
+    peaks = [fit(path, run) for run, path in enumerate(files)]
     sys.stderr.write("\\n" + json.dumps(peaks))
 """
 SIDE, FEW, MANY = 32, 2_000, 18_000  # images: 6 MB and 55 MB in bytes, 221 MB in floats
@@ -104,18 +104,17 @@ SIDE, FEW, MANY = 32, 2_000, 18_000  # images: 6 MB and 55 MB in bytes, 221 MB i
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("how", ["estimator", pytest.param("command", marks=SLOW)])
 def test_training_takes_no_more_memory_for_more_images(tmp_path, how):
-    files = []
-    for n in (FEW, MANY):
-        files.append(str(tmp_path / f"{n}.npy"))
-        images = np.random.default_rng(0).integers(0, 256, (1000, SIDE, SIDE, 3), dtype=np.uint8)
-        np.save(files[-1], np.tile(images, (n // 1000, 1, 1, 1)))
+    few, many = (str(tmp_path / f"{n}.npy") for n in (FEW, MANY))
+    images = np.random.default_rng(0).integers(0, 256, (1000, SIDE, SIDE, 3), dtype=np.uint8)
+    for file, n in ((few, FEW), (many, MANY)):
+        np.save(file, np.tile(images, (n // 1000, 1, 1, 1)))
     environment = os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(FIT), how, *files],
+        [sys.executable, "-c", textwrap.dedent(FIT), how, few, few, many],
         capture_output=True,
         text=True,
         env=environment,
         check=True,
     )
-    small, large = json.loads(done.stderr.splitlines()[-1])
-    assert large - small < 20, (small, large)
+    _, small, large = json.loads(done.stderr.splitlines()[-1])  # the first fit also loads what all fits need
+    assert large - small < (30 if how == "command" else 15), (small, large)  # neighbours have a few numbers a row
