@@ -136,3 +136,8 @@ def test_methods_without_a_density_train_their_term_alone_and_find_clear_cluster
         labels = model.predict(blobs)
         assert len(set(labels[:40])) == 1 and len(set(labels[40:])) == 1 and labels[0] != labels[40]
     assert np.allclose(np.linalg.norm(model.transform(blobs), axis=1), 1)
+
+
+def test_methods_without_a_density_beside_their_clusters_have_one_encoder():
+    config = preset("images", n_features=2)
+    assert {name for name in METHODS if with_method(config, name).net.two_encoders} == {"gedi", "gedi-1"}
