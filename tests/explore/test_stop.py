@@ -11,17 +11,24 @@ import pytest
 
 from gedi.cli import main
 
+PATIENCE = 300  # seconds: a busy machine is not a server that hangs
+
+
+def hear_ctrl_c():
+    """As in a terminal: what a shell starts in the background is deaf to it, tests and their children included."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 
 @pytest.fixture
 def exploring_process(rows_run):
     """The program in a process of its own, with its address, once it answers."""
     words = [sys.executable, "-m", "gedi.cli", "explore", str(rows_run), "--no-browser"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True) as process:
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_ctrl_c) as process:
         try:
             assert process.stdout
             url = process.stdout.readline().strip()
-            assert urlopen(url, timeout=60).status == 200
+            assert urlopen(url, timeout=PATIENCE).status == 200
             yield process, url
         finally:
             process.kill()
@@ -31,17 +38,17 @@ def exploring_process(rows_run):
 def test_ctrl_c_ends_it(exploring_process, pending):
     process, url = exploring_process
     there = urlsplit(url)
-    with socket.create_connection((there.hostname, there.port), timeout=60) as client:
+    with socket.create_connection((there.hostname, there.port), timeout=PATIENCE) as client:
         if pending != "nothing":
             client.sendall(f"POST {there.path}answer HTTP/1.1\r\nHost: {there.netloc}\r\n".encode())
         if pending == "half a body":
             client.sendall(b"Content-Length: 10\r\n\r\n1,2")
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     assert out == "" and err.endswith("gedi explore has ended\n") and "Traceback" not in err
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((there.hostname, there.port), timeout=60)
+        socket.create_connection((there.hostname, there.port), timeout=PATIENCE)
 
 
 def test_ctrl_c_while_the_run_is_read_is_a_stop_like_any_other(rows_run, monkeypatch, capsys):
