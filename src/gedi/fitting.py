@@ -65,6 +65,7 @@ def run_fit(args: argparse.Namespace) -> None:
         return
     with runs.claimed(args.out) as folder:
         ready = prepare(rows, config, data.image_shape)
+        say(err, "timing a few iterations of each stage, to say what all of them will cost")
         say(err, _cost_line(ready, config, args.n_clusters, data, hardware))
         runs.write_plan(folder, plan)
         _train(folder, plan, data, rows, args.save_every, ready)
