@@ -71,7 +71,8 @@ def neighbour_space(x: Rows | np.ndarray) -> np.ndarray:
     degree = edges.sum(1)
     root = diags_array(1 / np.sqrt(degree + 0.1 * degree.mean()))
     # A first vector of its own: scipy's is drawn from the global generator.
-    vectors = eigsh(root @ edges @ root, k=min(DIRECTIONS, n - 1), which="LA", v0=np.ones(n), tol=1e-4)[1]  # type: ignore[arg-type]
+    size, first = min(DIRECTIONS, n - 1), np.ones(n)
+    vectors = eigsh(root @ edges @ root, k=size, which="LA", v0=first, tol=1e-4)[1]  # type: ignore[arg-type]
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
