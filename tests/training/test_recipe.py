@@ -125,6 +125,19 @@ def test_the_start_sets_labels_and_cluster_sizes(make_engine, tiny):
     torch.testing.assert_close(run.state.marginals, (counts + 1.0) / (counts.sum() + 2.0))
 
 
+def test_step_2_can_begin_with_the_clusters_of_k_means(make_engine, tiny):
+    """... as its own answers, in the averaged weights too; else its heads know nothing of them."""
+    agreed = {}
+    for heads in (True, False):
+        run = make_engine(tiny(start__kind="kmeans", start__heads=heads, step1__iterations=0, embedding__iterations=5))
+        for batch in run.stage("embedding", run.config.embedding):
+            run.descend(losses := recipe.embedding_losses(run, batch), weights(run, losses))
+        recipe.set_start(run, seed=0)
+        nets = (run.state.net.eval(), run.state.average)
+        agreed[heads] = [float((net.scores(run.x).argmax(1) == run.state.start_labels).float().mean()) for net in nets]
+    assert min(agreed[True]) > 0.95 > max(agreed[False])
+
+
 def test_equal_cluster_sizes_can_be_asked_for(make_engine, tiny):
     run = make_engine(tiny(objective__clustering__marginals="uniform"))
     recipe.set_start(run, seed=0)

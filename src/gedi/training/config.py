@@ -97,6 +97,7 @@ class StartConfig:
     walks: int = 5  # walks: how many from every row
     fewest: int = 5  # walks: a micro-cluster of fewer rows is no node; its rows go with the nearest one
     repeats: int = 40  # kmeans: runs, of which the tightest is kept
+    heads: bool = False  # kmeans: projector and prototypes start as L_NF's projector and the centres, not at random
     ground: int = 30  # with a constraint: tries at which cluster is which of its values, the likeliest is kept; 0: none
     tries: int = 1  # with a constraint: micro-clusterings that are named, of which the better half is asked
     node_rows: int = 50  # with a constraint: rows a micro-cluster has at least, on average

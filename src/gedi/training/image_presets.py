@@ -51,7 +51,7 @@ def images() -> TrainingConfig:
             "negative_free": Gaussian(beta=0.1, invariance=10.0, per_sample=True),
             "clustering": Sinkhorn(dam=0.5, queue=1280, iterations=5),
         },
-        start=StartConfig(kind="kmeans", repeats=10),
+        start=StartConfig(kind="kmeans", repeats=10, heads=True),
         step1=replace(stage, iterations=168, learning_rate=1e-3),
         embedding=replace(stage, iterations=400),
         step2=replace(stage, iterations=70, average=0.98),

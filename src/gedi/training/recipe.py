@@ -130,6 +130,17 @@ def set_start(run: Engine, seed: int) -> None:
     if run.config.objective["clustering"].marginals == "start":
         counts = torch.bincount(state.start_labels, minlength=run.n_clusters).float() + 1.0
         state.marginals = counts / counts.sum()
+    if run.config.start.heads and start.centres is not None:
+        set_heads(run, start.centres)
+
+
+@torch.no_grad()
+def set_heads(run: Engine, centres: np.ndarray) -> None:
+    """Let step 2 begin with the start's clusters: few iterations are not enough to learn many of them anew."""
+    for net in (run.state.net, run.state.average):
+        net.projector.load_state_dict(net.nf_projector.state_dict())
+        directions = net.prototypes.directions
+        directions[: len(centres)] = torch.as_tensor(centres).to(directions)
 
 
 @torch.no_grad()
@@ -145,7 +156,8 @@ def find_start(run: Engine, seed: int) -> Start | None:
         return start._replace(labels=grounded(run, [start.labels])) if grounds else start
     z = start_space(run)
     if not grounds:
-        return Start(kmeans(z, run.n_clusters, seed, n_init=c.repeats)[0], crossing=None)
+        labels, centres = kmeans(z, run.n_clusters, seed, n_init=c.repeats)
+        return Start(labels, crossing=None, centres=centres if c.kind == "kmeans" else None)
     finer = max(run.n_clusters, min(c.nodes, len(z) // c.node_rows))
     several = (kmeans(z, finer, seed + i, n_init=c.repeats)[0] for i in range(c.tries))
     return Start(grounded(run, several), crossing=None)

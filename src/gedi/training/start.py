@@ -24,6 +24,7 @@ class Start(NamedTuple):
 
     labels: np.ndarray
     crossing: float | None
+    centres: np.ndarray | None = None  # of clusters found in L_NF's space
 
 
 def cut_graph(
