@@ -56,8 +56,8 @@ def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
     A line "a, b : 10" declares variables with values 0 to 9, "c : 1..6" and "d : red green" with those; every other
     line is a formula, and all of them hold. # begins a comment.
 
-    >>> read_constraint("a, b, c : 10  # digits\\na + b == c")
-    (and(((a + b) == c)), [a, b, c])
+    >>> read_constraint("a, b : 10  # digits\\na < b")
+    (and((a < b)), [Categorical('a', 10), Categorical('b', 10)])
     """
     variables: dict[str, Categorical] = {}
     formulas = []
