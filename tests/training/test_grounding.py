@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gedi.logic import Categorical, Constraint, all_different
-from gedi.training import recipe
+from gedi.training import naming, recipe
 from gedi.training.config import override
 from gedi.training.grounding import Grounding, ground
 
@@ -110,12 +110,42 @@ def test_the_better_half_of_several_clusterings_is_asked(make_engine, ordered, m
         gain, values = next(gains)
         return Grounding(values[labels], gain)
 
-    monkeypatch.setattr(recipe, "ground", ground)
+    monkeypatch.setattr(naming, "ground", ground)
     labels = np.repeat([0, 1], 40)
-    assert np.array_equal(recipe.grounded(run, [labels] * 4), labels)
+    assert np.array_equal(naming.grounded(run, [labels] * 4), labels)
 
 
 def test_grounding_can_be_left_out(make_engine, ordered, tiny):
     run, plain = make_engine(ordered(start__kind="kmeans", start__ground=0)), make_engine(tiny(start__kind="kmeans"))
     run.groups = torch.arange(80).view(2, 40).T
     assert np.array_equal(recipe.find_start(run, seed=0).labels, recipe.find_start(plain, seed=0).labels)
+
+
+def wrongly_named(make_engine, ordered, rule="a, b : 2\na < b"):
+    """A run whose clusters are those of the blobs, the first called 1 and the second 0."""
+    run = make_engine(override(ordered(), {"objective.symbolic.rule": rule}))
+    run.groups = torch.arange(80).view(2, 40).T
+    net = run.state.net
+    target = torch.arange(80) // 40
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    for _ in range(60):
+        loss = torch.nn.functional.cross_entropy(net.scores(run.x) / 0.1, 1 - target)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    net.eval()
+    assert torch.equal(net.scores(run.x).argmax(1), 1 - target)
+    return run, target
+
+
+def test_trained_clusters_are_renamed_if_the_rule_is_then_more_probable(make_engine, ordered):
+    run, target = wrongly_named(make_engine, ordered)
+    for _ in range(2):  # the second time they are right already
+        naming.rename_clusters(run)
+        assert torch.equal(run.state.net.scores(run.x).argmax(1), target)
+
+
+def test_names_stay_where_the_rule_does_not_mind(make_engine, ordered):
+    run, target = wrongly_named(make_engine, ordered, rule="a, b : 2\na != b")
+    naming.rename_clusters(run)
+    assert torch.equal(run.state.net.scores(run.x).argmax(1), 1 - target)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 import torch
 from torch.nn import functional as F
 
 from gedi.training.engine import Batch, Engine
-from gedi.training.grounding import ground
+from gedi.training.naming import grounded, grounds, rename_clusters
 from gedi.training.objective import Objective, active
 from gedi.training.start import Start, cut_graph, kmeans, neighbour_space
 from gedi.training.terms.clustering import Clustering
-from gedi.training.terms.symbolic import Symbolic
 from gedi.training.views import Views
 
 Losses = dict[str, torch.Tensor]
@@ -39,6 +37,8 @@ def train(run: Engine) -> None:
     if state.kept.weights:
         state.load_weights(state.kept.weights)
     state.net.eval()
+    if state.start_labels is not None and grounds(run):
+        rename_clusters(run)
     state.net.refresh_density(run.x)
     if config.embedding.iterations and not any(term.trains_prototypes for term in config.objective.values()):
         place_prototypes(run)
@@ -135,15 +135,15 @@ def set_start(run: Engine, seed: int) -> None:
 @torch.no_grad()
 def find_start(run: Engine, seed: int) -> Start | None:
     """A cut of a graph, or k-means in a space that shows the clusters; with a constraint, its values for them."""
-    c, grounds = run.config.start, run.groups is not None and run.config.start.ground > 0
+    c = run.config.start
     if c.kind == "none":
         return None
     if c.kind == "walks":
         ends = [run.walk(run.x, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
         start = cut_graph(run.x.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
-        return start._replace(labels=grounded(run, [start.labels])) if grounds else start
+        return start._replace(labels=grounded(run, [start.labels])) if grounds(run) else start
     z = start_space(run)
-    if not grounds:
+    if not grounds(run):
         return Start(kmeans(z, run.n_clusters, seed, n_init=c.repeats)[0], crossing=None)
     finer = max(run.n_clusters, min(c.nodes, len(z) // c.node_rows))
     several = (kmeans(z, finer, seed + i, n_init=c.repeats)[0] for i in range(c.tries))
@@ -157,25 +157,3 @@ def start_space(run: Engine) -> np.ndarray:
     average = run.state.average
     features = [average.nf_projector(average.encoder(x)) for x in run.blocks()]
     return F.normalize(torch.cat(features)).cpu().numpy()
-
-
-def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:
-    """The constraint's values of the rows, in place of clusters whose numbers mean nothing.
-
-    Of several clusterings, those of which it explains most are asked, the better half, and the mean is taken: namings
-    that are right agree, and others err each in its own way.
-    """
-    assert run.groups is not None
-    (term,) = (term for term in run.config.objective.values() if isinstance(term, Symbolic))
-    found = [
-        ground(
-            torch.as_tensor(labels, dtype=torch.long),
-            run.groups,
-            term.constraint,
-            restarts=run.config.start.ground,
-            generator=torch.Generator().manual_seed(run.seed),
-        )
-        for labels in clusterings
-    ]
-    best = sorted(found, key=lambda grounding: grounding.gain, reverse=True)[: (len(found) + 1) // 2]
-    return torch.stack([grounding.values for grounding in best]).mean(0).argmax(1).numpy()
