@@ -44,7 +44,7 @@ WATCHED = ("generative", "energy_size")  # terms whose largest value tells how c
 Measured = dict[str, Any]
 # Settings that came after cells were published, at the value that means what was done before: they are no part of a
 # key then, so that those cells are still found.
-LATER = (("dam", "every", 1), ("start", "tries", 1))
+LATER = (("dam", "every", 1), ("start", "tries", 1), ("start", "heads", False))
 
 BASELINES: dict[str, dict[str, Any]] = {
     "kmeans": {"n_init": 10},
