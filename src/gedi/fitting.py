@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,7 @@ def run_fit(args: argparse.Namespace) -> None:
     if not is_first_process():
         _train(Path(args.out), plan, data, rows, args.save_every)
         return
+    use_few_threads(config)
     with runs.claimed(args.out) as folder:
         ready = prepare(rows, config, data.image_shape)
         say(err, "timing a few iterations of each stage, to say what all of them will cost")
@@ -101,6 +103,7 @@ def _train(
     from gedi.training.world import Hardware, World
 
     config = from_dict(plan["training"])
+    use_few_threads(config)
     hardware = Hardware(**plan["hardware"])
     processes = hardware.devices * hardware.nodes
     runs.check_sizes(folder, config, rows.shape[1], plan["n_clusters"], data.image_shape, processes=processes)
@@ -109,6 +112,18 @@ def _train(
     err.quiet = out.quiet = not world.is_main
     with runs.locked(folder) if world.is_main else nullcontext():
         _train_in(folder, plan, data, rows, save_every, world, ready)
+
+
+def use_few_threads(config: TrainingConfig) -> None:
+    """One thread for small nets, unless the user has said how many.
+
+    They gain nothing from several, which wait for each other in every layer: three times as long where other work
+    keeps a core from one of them.
+    """
+    import torch
+
+    if config.net.encoder == "mlp" and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
 
 
 def _train_in(

@@ -5,12 +5,14 @@ import json
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from gedi import cli
 from gedi.data import files
+from gedi.fitting import use_few_threads
 from gedi.training import runs
-from gedi.training.presets import METHODS, PRESETS
+from gedi.training.presets import METHODS, PRESETS, preset
 
 COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report")
 COMMANDS += ("methods", "datasets", "fetch", "reproduce")
@@ -64,6 +66,22 @@ def test_fit_says_the_cost_before_and_the_next_step_after(home, tmp_path, capsys
     first, second = err.splitlines()[:2]
     assert first.startswith("timing") and "40 rows x 2, 3 + 3 iterations, about" in second
     assert f"next: gedi predict {tmp_path / 'run'}" in out
+
+
+@pytest.mark.parametrize(("said", "expected"), [(None, 1), ("2", 2)])
+def test_small_nets_train_on_one_thread_unless_the_user_says_otherwise(monkeypatch, said, expected):
+    before = torch.get_num_threads()
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if said:
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+    torch.set_num_threads(2)
+    try:
+        use_few_threads(preset("images", n_features=2))
+        assert torch.get_num_threads() == 2
+        use_few_threads(preset("toy", n_features=2))
+        assert torch.get_num_threads() == expected
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_same_seed_gives_the_same_run(home, tmp_path, gedi, tiny):
