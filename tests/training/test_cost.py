@@ -47,6 +47,21 @@ def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is
     assert cost.whole_time(found, counts, 1, rounds) == pytest.approx(3 * 400 + 6)
 
 
+def test_a_trial_shorter_than_a_round_knows_which_iterations_it_saw():
+    """Density every 4, walks every 3: the trial of 6 sees each alone, and both together once in 12, not at all."""
+    config = preset("images", n_features=2)
+    config.objective["generative"].every, config.dam.every = 4, 3
+    kinds = cost.round_of(config, "step2")
+    price = {"": 1.0, "walks": 3.0, "density": 9.0, "density walks": 11.0}
+    now, found = 0.0, [("start", 0.0)]
+    for i in range(8):
+        found.append(("step2", now := now + price[kinds[i]]))
+    found += [("after step2", now), ("end", now)]
+    total = cost.whole_time(found, {"step1": 0, "embedding": 0, "step2": 120}, 1, {"step2": kinds})
+    # Both at once, not seen after the first: taken for the middle one of all that were.
+    assert total == pytest.approx(10 * (6 * 1.0 + 3 * 3.0 + 2 * 9.0 + 1 * 2.0), rel=0.1)
+
+
 def test_rounds_are_those_of_the_terms_that_are_due():
     config = preset("images", n_features=2)
     config.objective["generative"].every, config.dam.every = 4, 2

@@ -24,7 +24,8 @@ from gedi.training.world import World
 
 FEWEST = 3  # iterations of each stage in a trial; the first of them warms up, the last ends the stage
 TRIAL = 6  # ... where they are cheap
-LONGEST_ROUND = 12  # iterations; what is due more seldom is not worth a longer trial
+LONGEST = 16  # iterations of a trial that waits for a term which is due every few; more seldom is not worth the wait
+LONGEST_ROUND = 1000  # iterations after which all terms are due again, as far as that is looked at
 CHEAP = 3.0  # seconds that the fewest may take to be followed by more
 STAGES = ("step1", "embedding", "step2")
 Marks = list[tuple[str, float]]  # the stage and the time at the end of every iteration, and of every stage
@@ -49,7 +50,7 @@ def estimate(
     """The cost of training on prepared rows, on this machine, from a trial of a few iterations of each stage."""
     counts = {name: getattr(config, name).iterations for name in STAGES}
     rounds = {name: round_of(config, name) for name in STAGES}
-    longest = max(len(kinds) for kinds in rounds.values())
+    longest = min(LONGEST, max(len(kinds) for kinds in rounds.values()))
     trial = _trial(ready, n_clusters, image_shape, groups, world, max(FEWEST, 2 + longest))
     if trial[-1][1] - trial[0][1] < CHEAP:
         trial = _trial(ready, n_clusters, image_shape, groups, world, max(TRIAL, 2 + 2 * longest))
