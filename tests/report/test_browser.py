@@ -71,6 +71,18 @@ def wait_until(page, expression, patience=100):
         page.wait_for_timeout(50)
 
 
+def hover_until(page, point, shown, patience=200):
+    """Move about on the point as a hand does: the scrolling that brought it here hides what one still move showed."""
+    while not shown.is_visible():
+        patience -= 1
+        assert patience, "nothing is shown under the mouse"
+        box = point.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        page.mouse.move(x - 3, y)
+        page.mouse.move(x, y)
+        page.wait_for_timeout(50)
+
+
 @pytest.mark.parametrize("name", ["digits_run", "image_run"])
 def test_hovering_over_the_map_shows_the_image_of_that_row(opened, name, request):
     page = opened(request.getfixturevalue(name) / "report.html")
@@ -80,10 +92,7 @@ def test_hovering_over_the_map_shows_the_image_of_that_row(opened, name, request
     assert thumb.is_hidden()
     point = page.locator("[data-chart=map] .scatterlayer .point").first
     point.scroll_into_view_if_needed()
-    box = point.bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    thumb.wait_for(state="visible")
+    hover_until(page, point, thumb)
     said = re.search(r"row (\d+) of the sample\s+cluster (\d+), probability", thumb.inner_text())
     assert said
     # The thumbnail is the part of the sheet that belongs to the row the text names.
