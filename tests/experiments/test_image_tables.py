@@ -16,7 +16,7 @@ from gedi.evaluation.fid import FEATURE_FRECHET
 from gedi.experiments import EXPERIMENTS, image_scores
 from gedi.experiments import cells as cells_module
 from gedi.experiments.cells import CellData, cell_data
-from gedi.experiments.equal_compute import hold_to, passes
+from gedi.experiments.equal_compute import hold_to, passes, per_iteration
 from gedi.experiments.image_cells import DATA, ROWS, ImageCell, cells_of, measure
 from gedi.experiments.image_scores import of_foreign, of_image_fit, of_samples, some, untrained_features
 from gedi.experiments.outcome import budget
@@ -198,6 +198,8 @@ def test_passes_are_counted_as_the_engine_makes_them():
     assert passes(config) == 80 * (step1 + embedding + step2)
     hold_to(config, 80 * (step1 + embedding) + 160 * step2)
     assert config.step2.iterations == 20
+    config.objective["generative"].every = 0
+    assert per_iteration(config, "embedding") == 8 * 6 and per_iteration(config, "step1") == 8 * density
     del config.objective["generative"]
     config.step1.iterations = 0
     config.objective["clustering"].dam = 0.0

@@ -69,6 +69,9 @@ def test_rounds_are_those_of_the_terms_that_are_due():
     assert cost.round_of(config, "embedding") == ["density walks", "walks", "walks", "walks"]
     assert cost.round_of(config, "step2") == ["density walks", "", "walks", ""]
     assert cost.round_of(with_method(config, "swav"), "step2") == ["density walks"]
+    config.objective["generative"].every = 0
+    assert cost.round_of(config, "step1") == ["density walks"]
+    assert cost.round_of(config, "step2") == ["walks", ""]
 
 
 def test_the_estimate_is_of_the_size_of_the_real_time(blobs, tiny):

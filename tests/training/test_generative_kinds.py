@@ -122,10 +122,31 @@ def test_a_density_updated_every_third_iteration_costs_a_third(make_engine, tiny
     assert due == [True, False, False, True, False, False]
 
 
+def test_a_density_of_step_1_only_is_as_step_1_left_it(make_engine, tiny):
+    run = make_engine(tiny(objective__generative__every=0, net__two_encoders=True, embedding__iterations=3))
+    recipe.train(run)
+    after_step1, now = run.state.after_step1, run.state.net.state_dict()
+    own = [name for name in now if name.startswith(("own_energy_encoder.", "energy_head."))]
+    assert own and all(torch.equal(now[name], after_step1[name]) for name in own)
+    assert not torch.equal(now["prototypes.directions"], after_step1["prototypes.directions"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"step1__iterations": 0, "net__two_encoders": True}, "set training.step1.iterations"),
+        ({}, "set training.net.two_encoders"),
+    ],
+)
+def test_a_density_of_step_1_only_has_to_learn_there_and_to_last(tiny, changes, expected):
+    with pytest.raises(ConfigError, match=expected):
+        tiny(objective__generative__every=0, **changes)
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"kind": "energy", "every": 0}, "every must be positive"),
+        ({"kind": "energy", "every": -1}, "every must not be negative"),
         ({"kind": "contrastive", "bank": 0}, "bank must be positive"),
         ({"kind": "logsumexp", "tau": -1.0}, "tau must be positive"),
         ({"kind": "flow", "passes": 0}, "passes must be positive"),

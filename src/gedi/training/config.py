@@ -208,7 +208,22 @@ def check(config: TrainingConfig) -> TrainingConfig:
         )
     if config.step1.iterations and "generative" not in config.objective:
         raise ConfigError("training.step1 trains a density, but training.objective has no generative term.")
+    if get(config, "objective.generative.every") == 0:
+        _check_density_of_step1(config)
     return config
+
+
+def _check_density_of_step1(config: TrainingConfig) -> None:
+    """A density that learns in step 1 only has to learn there, and must not be forgotten after it."""
+    name = "training.objective.generative.every 0 trains the density in step 1 only"
+    if not config.step1.iterations:
+        raise ConfigError(f"{name}, which has no iterations: set training.step1.iterations, or every to 1 or more.")
+    later = config.embedding.iterations + config.step2.iterations
+    if later and isinstance(config.objective["generative"], Energy) and not config.net.two_encoders:
+        raise ConfigError(
+            f"{name}, and the encoder it shares would forget it after: set training.net.two_encoders, or every to 1 "
+            "or more."
+        )
 
 
 def get(config: Any, path: str) -> Any:

@@ -63,8 +63,8 @@ def round_of(config: TrainingConfig, stage: str) -> list[str]:
     every = {"density": 1 if generative is None or stage == "step1" else generative.every}
     walks = any(term.weights().get("clustering_dam") for term in config.objective.values())
     every["walks"] = config.dam.every if walks and stage == "step2" else 1
-    length = min(LONGEST_ROUND, math.lcm(*every.values()))
-    return [" ".join(name for name, n in every.items() if i % n == 0) for i in range(length)]
+    length = min(LONGEST_ROUND, math.lcm(*(n or 1 for n in every.values())))
+    return [" ".join(name for name, n in every.items() if n and i % n == 0) for i in range(length)]
 
 
 def whole_time(

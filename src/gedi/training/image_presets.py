@@ -22,13 +22,14 @@ from gedi.training.terms import Energy, Gaussian, Sinkhorn
 def images() -> TrainingConfig:
     """Images of more than 16 pixels a side, on a CPU: the structure of `digits`, with two narrow ResNet-8s.
 
-    Gradients with respect to images are what costs here. So the density learns most of what it learns in step 1, and
-    its sampler is a cold one: with the few steps there are, a chain at temperature 1 would not leave the noise it
-    starts from. What keeps a cold sampler from blowing the energy up is the bound on its drift, which all steps reach:
-    they are of one length, however steep the energy is. Log p is known up to its scale only, then.
+    Gradients with respect to images are what costs here. So the sampler is a cold one: with the few steps there are, a
+    chain at temperature 1 would not leave the noise it starts from. What keeps a cold sampler from blowing the energy
+    up is the bound on its drift, which all steps reach: they are of one length, however steep the energy is. Log p is
+    known up to its scale only, then.
 
     The density has an encoder of its own: 32 features are too few for both. In one encoder either the clusters lose
-    what the density needs, or the density is forgotten after step 1.
+    what the density needs, or the density is forgotten after step 1. Nothing else trains that encoder, so step 2 leaves
+    the density as step 1 made it: seldom updates at step 2's learning rate made it worse.
     """
     stage = StageConfig(batch_size=64, learning_rate=2e-3, warmup=20)
     return TrainingConfig(
@@ -47,7 +48,7 @@ def images() -> TrainingConfig:
         dam=DamConfig(steps=3, radius=0.1, every=3),
         augment=AugmentConfig(noise=0.03, crop=4, jitter=0.1, gray=0.1),
         objective={
-            "generative": Energy(weight=0.5, size=1e-4, every=16),
+            "generative": Energy(weight=0.5, size=1e-4, every=0),
             "negative_free": Gaussian(beta=0.1, invariance=10.0, per_sample=True),
             "clustering": Sinkhorn(dam=0.5, queue=1280, iterations=5),
         },
@@ -62,7 +63,7 @@ def images() -> TrainingConfig:
 def smoke_images() -> TrainingConfig:
     """The preset `smoke` where it meets images: the parts of `images` on a small MLP, in seconds."""
     config = images()
-    config.net = NetConfig(hidden=(32, 32), first="linear")
+    config.net = NetConfig(hidden=(32, 32), first="linear", two_encoders=True)
     config.sampler = replace(config.sampler, steps=2, buffer_size=200)
     config.dam.steps = 2
     config.start.repeats = 3

@@ -233,11 +233,15 @@ METHODS: dict[str, Callable[[TrainingConfig], None]] = {
 }
 
 
+SELDOM = 16  # iterations between updates of a density that would else be left as step 1 made it
+
+
 def no_nf(config: TrainingConfig) -> None:
-    """Without L_NF, and with one encoder for all."""
-    del config.objective["negative_free"]
-    config.embedding.iterations = 0
+    """Without L_NF, and with one encoder for all: a density that shares it has to go on learning, or is forgotten."""
+    no_nf_two_encoders(config)
     config.net.two_encoders = False
+    generative = config.objective["generative"]
+    config.objective["generative"] = replace(generative, every=generative.every or SELDOM)
 
 
 def no_nf_no_step1(config: TrainingConfig) -> None:
@@ -248,7 +252,8 @@ def no_nf_no_step1(config: TrainingConfig) -> None:
 
 def no_nf_two_encoders(config: TrainingConfig) -> None:
     """Without L_NF, and with an encoder of its own for the energy."""
-    no_nf(config)
+    del config.objective["negative_free"]
+    config.embedding.iterations = 0
     config.net.two_encoders = True
 
 

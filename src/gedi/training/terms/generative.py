@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Generative(Term):
     """CE(p, p_Psi): what kind of model p_Psi is, and its loss."""
 
-    every: int = 1  # iterations from one update of the density to the next, where other terms train too
+    every: int = 1  # iterations between updates of the density where other terms train too; 0: it learns in step 1 only
     reads_heads: ClassVar[bool] = False  # the density is made of the projector or the prototypes
 
     @abstractmethod
@@ -32,11 +32,12 @@ class Generative(Term):
         """p_Psi, out of the net's own parts or beside them; ``support`` is the sampler's box."""
 
     def is_due(self, iteration: int) -> bool:
-        return iteration % self.every == 0
+        return bool(self.every) and iteration % self.every == 0
 
     def check(self) -> None:
         super().check()
-        positive(every=self.every)
+        if self.every < 0:
+            raise ConfigError(f"every must not be negative, got {self.every}")
 
 
 @dataclass
