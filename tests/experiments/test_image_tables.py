@@ -158,6 +158,7 @@ def test_every_scale_has_its_preset(data):
     assert names["paper"].config() == preset(f"paper-{data}", n_features=2)
     laptop = preset("images", n_features=2)
     laptop.augment.flip = data != "svhn"  # digits are not mirrored
+    laptop.embedding.iterations, laptop.step2.iterations = 1_200, 200  # the tables' own
     assert names["laptop"].config() == laptop
     assert {cell.n_clusters for cell in names.values()} == {100 if data == "cifar100" else 10}
 
@@ -184,6 +185,12 @@ def test_at_the_papers_scale_a_baseline_trains_for_one_step(row, stage):
 def test_on_a_laptop_all_rows_cost_what_gedi_costs(row):
     configs = {r: cells_of("cifar10", r, budget("laptop", 1, laptop_seeds=1))[0].config() for r in (row, "gedi")}
     assert passes(configs[row]) == pytest.approx(passes(configs["gedi"]), rel=0.01)
+
+
+@pytest.mark.parametrize("row", ["swav", "no-nf", "no-nf-2-encoders"])
+def test_an_encoder_learns_at_one_rate_whatever_teaches_it(row):
+    configs = {r: cells_of("cifar10", r, budget("laptop", 1, laptop_seeds=1))[0].config() for r in (row, "gedi")}
+    assert configs[row].step2.learning_rate == configs["gedi"].embedding.learning_rate
 
 
 def test_passes_are_counted_as_the_engine_makes_them():

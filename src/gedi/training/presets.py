@@ -152,11 +152,19 @@ def jem(config: TrainingConfig) -> None:
 def swav(config: TrainingConfig) -> None:
     """SwAV: L_DI(Theta; T) alone, equal cluster sizes asked of every batch, random start, all iterations."""
     config.step2.iterations += config.step1.iterations + config.embedding.iterations
-    config.step1.iterations = config.embedding.iterations = 0
+    _step2_alone(config)
+    config.step1.iterations = 0
     config.start.kind = "none"
     clustering = replace(config.objective["clustering"], dam=0.0, anchor=0.0, firmness=1.0, marginals="uniform")
     config.objective = {"clustering": clustering}
     config.net.two_encoders = False
+
+
+def _step2_alone(config: TrainingConfig) -> None:
+    """No stage before the clusters': what it would have taught the encoder, step 2 has to, and at its rate."""
+    if config.embedding.iterations:
+        config.step2.learning_rate = config.embedding.learning_rate
+    config.embedding.iterations = 0
 
 
 def gedi(config: TrainingConfig) -> None:
@@ -253,7 +261,7 @@ def no_nf_no_step1(config: TrainingConfig) -> None:
 def no_nf_two_encoders(config: TrainingConfig) -> None:
     """Without L_NF, and with an encoder of its own for the energy."""
     del config.objective["negative_free"]
-    config.embedding.iterations = 0
+    _step2_alone(config)
     config.net.two_encoders = True
 
 
