@@ -19,7 +19,7 @@ from gedi.training.config import TrainingConfig
 
 SHAPE = (32, 32, 3)
 LAPTOP = "images"  # the preset of that scale
-LONGER = {"embedding": 1_200, "step2": 200}  # iterations in its tables: three times what the preset asks of a user
+LONGER = 1_600  # iterations of L_NF in its tables, in place of those that the preset asks of a user
 TITLES = {"svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
 
@@ -63,8 +63,7 @@ class ImageCell(Cell):
             if (self.method, self.variant) != ("gedi", "full"):
                 hold_to(config, passes(replace(self, method="gedi", variant="full").config()))
             else:
-                for stage, iterations in LONGER.items():
-                    getattr(config, stage).iterations = min(iterations, self.iterations or iterations)
+                config.embedding.iterations = min(LONGER, self.iterations or LONGER)
         if self.preset == f"paper-{self.dataset}" and self.method in ("barlow", "swav"):
             # The methods hand a baseline the iterations of both of GEDI's steps; the paper gives it those of one.
             config.embedding.iterations //= 2

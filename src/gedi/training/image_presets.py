@@ -53,9 +53,9 @@ def images() -> TrainingConfig:
             "clustering": Sinkhorn(dam=0.5, queue=1280, iterations=5),
         },
         start=StartConfig(kind="kmeans", repeats=10, heads=True),
-        step1=replace(stage, iterations=200, learning_rate=1e-3),
-        embedding=replace(stage, iterations=400),
-        step2=replace(stage, iterations=70, learning_rate=5e-4, average=0.98),
+        step1=replace(stage, iterations=200, batch_size=32, learning_rate=1e-3),
+        embedding=replace(stage, iterations=600),
+        step2=replace(stage, iterations=100, learning_rate=5e-4, average=0.98),
         scaling="pixels",
     )
 
