@@ -49,7 +49,7 @@ def images() -> TrainingConfig:
         augment=AugmentConfig(noise=0.03, crop=4, jitter=0.1, gray=0.1),
         objective={
             "generative": Energy(weight=0.5, size=1e-4, every=0),
-            "negative_free": Gaussian(beta=0.1, invariance=10.0, per_sample=True),
+            "negative_free": Gaussian(beta=0.1, invariance=3.0, per_sample=True),
             "clustering": Sinkhorn(dam=0.5, queue=1280, iterations=5),
         },
         start=StartConfig(kind="kmeans", repeats=10, heads=True),
