@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from gedi.training.checkpoint import CheckpointError, Checkpoints
 from gedi.training.config import override
 from gedi.training.model import fit_rows
 from gedi.training.presets import preset
+from gedi.training.runs import claimed
 from gedi.training.stages import StoppedError
 
 ROWS = load("moons", n=120).x.astype("float64")
@@ -127,6 +129,17 @@ def test_a_full_disk_is_named_and_the_last_checkpoint_stays(tmp_path, monkeypatc
             checkpoints.save({"x": torch.zeros(2)}, {"n": 2})
     tensors, counters = Checkpoints(tmp_path).load()
     assert counters == {"n": 1} and torch.equal(tensors["x"], torch.ones(2))
+
+
+def test_a_folder_removed_meanwhile_is_named(tmp_path):
+    with (
+        pytest.raises(CheckpointError, match="was removed while the run trained in it"),
+        claimed(tmp_path / "run") as run,
+    ):
+        checkpoints = Checkpoints(run)
+        checkpoints.save({"x": torch.ones(2)}, {"n": 1})
+        shutil.rmtree(run)
+        checkpoints.save({"x": torch.zeros(2)}, {"n": 2})
 
 
 def test_only_the_last_two_are_kept(tmp_path):

@@ -58,6 +58,8 @@ class Checkpoints:
             entries = [{"number": number, "file": name, "sha256": hashlib.sha256(data).hexdigest()}, *entries][:KEPT]
             write_whole(self.folder / MANIFEST, json.dumps(entries, indent=1).encode())
         except OSError as error:
+            if not self.folder.is_dir():
+                raise CheckpointError(f"{self.folder} was removed while the run trained in it.") from error
             (self.folder / f".{name}").unlink(missing_ok=True)
             raise CheckpointError(
                 f"The checkpoint could not be written to {self.folder} ({error.strerror}); the one before it is intact."

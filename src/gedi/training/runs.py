@@ -102,7 +102,7 @@ def claimed(folder: str | Path) -> Iterator[Path]:
     try:
         yield folder
     except BaseException:
-        if Checkpoints(folder).exists() or (folder / RESULTS).exists():
+        if not folder.is_dir() or Checkpoints(folder).exists() or (folder / RESULTS).exists():
             raise
         for path in folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
