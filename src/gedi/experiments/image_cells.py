@@ -93,9 +93,10 @@ def cells_of(data: str, row: str, budget: Budget) -> list[ImageCell]:
 
 
 def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) -> Measured:
-    """Fit, and ask all that any of the tables shows; samples are drawn in ``out``."""
+    """Fit, and ask all that any of the tables shows; samples of a density that was trained are drawn in ``out``."""
     assert isinstance(cell, ImageCell)
-    more = functools.partial(of_image_fit, picture=None if out is None else cell.picture(out))
+    picture = None if out is None or "generative" not in cell.config().objective else cell.picture(out)
+    more = functools.partial(of_image_fit, picture=picture)
     return cells.measure(cell, models, more=more)
 
 
