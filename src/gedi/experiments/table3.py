@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gedi.experiments import paper
-from gedi.experiments.image_cells import ABLATIONS, NOTE_BATCHES, ROWS, lay_out
+from gedi.experiments.image_cells import ABLATIONS, NOTE_BATCHES, NOTE_COMPUTE, ROWS, lay_out
 from gedi.experiments.outcome import Budget, Outcome, Say
 from gedi.experiments.table2 import COLUMNS, clusters_line
 
@@ -17,6 +17,8 @@ def run(budget: Budget, out: Path, jobs: int, say: Say) -> Outcome:
         NOTE_BATCHES,
         "'no NF' is GEDI without L_NF, and so without the stage that trains it alone where there is one (scale "
         "'laptop'); '2 encoders': besides, the energy has an encoder of its own.",
+        "Scale 'laptop': GEDI itself has two encoders, so 'no NF, 2 encoders' differs from it by L_NF alone.",
+        NOTE_COMPUTE,
     ]
     title = "Ablation of GEDI on SVHN, CIFAR-10 and CIFAR-100: NMI on the test set"
     return lay_out("table3", title, ABLATIONS, COLUMNS, _lines, notes, budget, out, jobs, say)
