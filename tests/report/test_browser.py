@@ -63,7 +63,7 @@ def test_moons_draw_every_chart_and_zoom(opened, moons_run):
     wait_until(page, f"{span} < {0.6 * before}")
 
 
-def wait_until(page, expression, patience=100):
+def wait_until(page, expression, patience=PATIENCE // 50):
     """Asked from here: the page's policy forbids the evaluation that playwright's own waiting is made of."""
     while not page.evaluate(expression):
         patience -= 1
@@ -71,7 +71,7 @@ def wait_until(page, expression, patience=100):
         page.wait_for_timeout(50)
 
 
-def hover_until(page, point, shown, patience=200):
+def hover_until(page, point, shown, patience=PATIENCE // 50):
     """Move about on the point as a hand does: the scrolling that brought it here hides what one still move showed."""
     while not shown.is_visible():
         patience -= 1
