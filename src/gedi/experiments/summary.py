@@ -36,12 +36,13 @@ def summary(found: Sequence[Measured], scores_of: Sequence[str] = SCORES) -> dic
 
 
 def mean_std(group: dict[str, Any], score: str = "nmi", digits: int = 2) -> str:
-    """'0.98 ± 0.02', and how many fits diverged if any did; a dash if none has this score."""
+    """'0.98 ± 0.02', '0.98' of one fit, and how many diverged if any did; a dash if none has this score."""
     if score not in group:
         return "–"
     s = group[score]
     diverged = f" ({group['diverged']} of {group['n']} diverged)" if group["diverged"] else ""
-    return f"{s['mean']:.{digits}f} ± {s['std']:.{digits}f}{diverged}"
+    deviation = f" ± {s['std']:.{digits}f}" if group["n"] > 1 else ""
+    return f"{s['mean']:.{digits}f}{deviation}{diverged}"
 
 
 def lowest(group: dict[str, Any], score: str = "nmi") -> str:
