@@ -60,16 +60,6 @@ def test_ctrl_c_while_the_run_is_read_is_a_stop_like_any_other(rows_run, monkeyp
     assert capsys.readouterr().err == "gedi: stopped.\n"
 
 
-def test_nobody_is_talked_to_when_the_program_ends(serve, rows_run):
-    """A thread that is cut off in the middle can take the program down with it."""
-    with serve(rows_run) as server:
-        client = socket.create_connection(("127.0.0.1", server.server_port), timeout=PATIENCE)
-        while not (threads := list(server.talks)):
-            client.sendall(b"G")  # a request that never ends
-    client.close()
-    assert not any(thread.is_alive() for thread in threads)
-
-
 def test_an_answer_that_is_worked_out_ends_before_the_program(serve, rows_run):
     """The lock that answers take is taken for good when the server closes."""
     with serve(rows_run) as server:

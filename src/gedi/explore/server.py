@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import io
 import secrets
-import socket
 import socketserver
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
@@ -26,7 +24,6 @@ from gedi.explore.uploads import BODY_BYTES
 ADDRESS = "127.0.0.1"
 NAME_HEADER = "X-File-Name"  # percent-encoded; a header of our own also makes browsers ask before they cross origins
 SILENCE = 30.0  # seconds a request may stay silent
-PARTING = 5.0  # seconds to wait for a talk whose socket has been shut
 SLOWEST = 60.0  # seconds a body may take: 32 MB on this machine's own address take less than one
 SAME_ORIGIN = ("same-origin", "none")  # "none": typed or bookmarked, not caused by a page
 HEADERS = {
@@ -50,7 +47,6 @@ class ExploreServer(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(32)
         self.reading = threading.Lock()  # one body at a time: memory stays that of one of them
         self.answering = threading.Lock()  # one answer at a time, and none while the program ends
-        self.talks: dict[threading.Thread, Any] = {}  # who is being talked to, and over which socket
         try:
             super().__init__((ADDRESS, port), Handler)
         except (OSError, OverflowError) as error:
@@ -64,19 +60,6 @@ class ExploreServer(ThreadingHTTPServer):
         """Lets an answer that is being worked out end: a thread that is cut off inside torch takes the program down."""
         self.answering.acquire()  # and never gives it back
         super().server_close()
-        for request in list(self.talks.values()):
-            with suppress(OSError):  # it may have ended meanwhile
-                request.shutdown(socket.SHUT_RDWR)
-        for thread in list(self.talks):
-            thread.join(PARTING)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Talk to one client; noted, so that the end of the program can wait for the end of the talk."""
-        self.talks[threading.current_thread()] = request
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            del self.talks[threading.current_thread()]
 
     @property
     def url(self) -> str:
