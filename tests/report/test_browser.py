@@ -112,6 +112,16 @@ def test_hovering_over_the_map_shows_the_image_of_that_row(opened, name, request
     thumb.wait_for(state="hidden")
 
 
+def test_a_thumbnail_that_scrolling_hid_comes_back_on_the_same_point(opened, digits_run):
+    page = opened(digits_run / "report.html")
+    point, thumb = page.locator("[data-chart=map] .scatterlayer .point").first, page.locator(".thumb")
+    point.scroll_into_view_if_needed()
+    hover_until(page, point, thumb)
+    page.evaluate("scrollBy(0, 10)")
+    thumb.wait_for(state="hidden")
+    hover_until(page, point, thumb)
+
+
 def test_wide_rows_show_profiles_with_names_as_they_are(opened, wide_run, hostile):
     page = opened(wide_run / "report.html")
     assert {"profile", "map"} <= set(drawn(page)) and set(charts(page)) == set(drawn(page))

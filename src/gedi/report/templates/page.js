@@ -97,6 +97,9 @@
     map.on("plotly_hover", show);
     map.on("plotly_click", show);
     map.on("plotly_unhover", () => { thumb.hidden = true; });
-    addEventListener("scroll", () => { thumb.hidden = true; }, { passive: true });
+    addEventListener("scroll", () => {
+      thumb.hidden = true;
+      Plotly.Fx.unhover(map); // or plotly, still on that point, would not call it hovered over again
+    }, { passive: true });
   });
 })();
