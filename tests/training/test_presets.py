@@ -10,6 +10,7 @@ from gedi.errors import ConfigError
 from gedi.training import engine as engine_module
 from gedi.training import model as model_module
 from gedi.training.config import check, get, paths
+from gedi.training.expected import check_sizes
 from gedi.training.model import fit_rows
 from gedi.training.presets import ABLATIONS, METHODS, PRESETS, preset, with_method
 from gedi.training.terms import Gaussian
@@ -53,6 +54,14 @@ def test_every_preset_is_valid_and_a_fresh_object(name):
 )
 def test_the_default_is_chosen_by_the_shape_of_the_data(features, shape, expected):
     assert preset(None, n_features=features, image_shape=shape) == PRESETS[expected]()
+
+
+@pytest.mark.parametrize(("side", "expected"), [(32, 1000), (320, 218), (1000, 32)])
+def test_the_buffer_holds_fewer_of_larger_images_and_a_batch_at_least(side, expected):
+    shape = (side, side, 3)
+    config = preset(None, n_features=3 * side * side, image_shape=shape)
+    assert config.sampler.buffer_size == expected >= config.step1.batch_size
+    check_sizes(config, 3 * side * side, 10, shape)
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():

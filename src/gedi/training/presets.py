@@ -118,6 +118,7 @@ PRESETS: dict[str, Callable[[], TrainingConfig]] = {
 SMALL_SIDE = 16  # pixels: up to here an MLP does, and takes minutes less
 FEW_PIXELS = 1024  # of grey images: up to here, too
 SHIFT = 0.05  # of the preset `digits`, as a share of the image's side
+BUFFER_NUMBERS = 2**26  # of a replay buffer, 256 MB: of larger rows it holds fewer, down to a batch of them
 FEW_FEATURES = 8  # up to here walks reach further than the gaps between neighbours
 
 
@@ -132,6 +133,8 @@ def preset(name: str | None, *, n_features: int, image_shape: tuple[int, ...] | 
     config = PRESETS[name]()
     if name == "digits" and image_shape is not None:
         config.augment.shift = SHIFT * min(image_shape[:2])
+    fitting = max(config.step1.batch_size, BUFFER_NUMBERS // n_features)
+    config.sampler.buffer_size = min(config.sampler.buffer_size, fitting)
     return config
 
 
