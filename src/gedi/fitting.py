@@ -230,30 +230,20 @@ def _config_file(path: str | None) -> dict[str, Any]:
 def _cost_line(
     ready: Prepared, config: TrainingConfig, n_clusters: int, data: Dataset, hardware: dict[str, Any]
 ) -> str:
-    from gedi.training.cost import estimate
+    from gedi.training.cost import estimate, iterations_in_words
     from gedi.training.guard import DivergedError
     from gedi.training.world import Hardware, World
 
     # Several processes start later: their trial is that of one, on the CPU.
     world = World(Hardware(**hardware)) if hardware["devices"] * hardware["nodes"] == 1 else None
-
-    stages = [config.step1.iterations, config.embedding.iterations, config.step2.iterations]
     try:
-        found = estimate(ready, config, n_clusters, data.image_shape, data.groups, world)
-        memory = "" if found.memory is None else f", {found.memory / 1e6:,.0f} MB of memory"
-        cost = f"about {_duration(found.seconds)}{memory}"
+        cost = estimate(ready, config, n_clusters, data.image_shape, data.groups, world).in_words(config)
     except DivergedError:  # the run itself will find out, and report it
-        cost = "a trial of a few of them diverged"
+        cost = f"{iterations_in_words(config)}, a trial of a few of them diverged"
     n, d = ready.rows.shape
     shape = data.image_shape
     what = f"{n:,} rows x {d}" if shape is None else f"{n:,} images of {'x'.join(map(str, shape))}"
-    return f"{what}, {' + '.join(str(n) for n in stages if n)} iterations, {cost}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 600:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 36_000 else f"{seconds / 3600:,.0f} h"
+    return f"{what}, {cost}"
 
 
 def label_scores(model: Any, rows: Any, data: Dataset) -> dict[str, float]:

@@ -11,13 +11,13 @@ from gedi.training.presets import preset, with_method
 
 LOOK = 70.0  # seconds of a look at all rows, in the last iteration of step 2
 COUNTS = {"step1": 300, "embedding": 400, "step2": 500}
+PRICE = {"step1": 1.0, "embedding": 2.0, "step2": 4.0}
 
 
 def marks(iterations, counts):
     """Of a trial on a machine on which work has a known price: building 10 s, a start 500 s, the end 20 s."""
-    price, now = {"step1": 1.0, "embedding": 2.0, "step2": 4.0}, 10.0
-    found = [("start", 0.0)]
-    for stage, each in price.items():
+    now, found = 10.0, [("start", 0.0)]
+    for stage, each in PRICE.items():
         now += 500.0 if stage == "step2" else 0.0
         for _ in range(min(iterations, counts[stage])):
             found.append((stage, now := now + each))
@@ -33,7 +33,9 @@ def marks(iterations, counts):
 def test_every_stage_is_counted_and_the_start_once_an_attempt(trial, n_init, counts):
     attempt = 500 + LOOK + 2 * counts["embedding"] + 4 * counts["step2"]
     expected = 30 + counts["step1"] + n_init * attempt
-    assert cost.whole_time(marks(trial, counts), counts, n_init) == pytest.approx(expected)
+    total, each = cost.whole_time(marks(trial, counts), counts, n_init)
+    assert total == pytest.approx(expected)
+    assert each == pytest.approx({name: PRICE[name] * (counts[name] > 0) for name in PRICE})
 
 
 def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is_due():
@@ -44,7 +46,8 @@ def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is
     found += [("after embedding", now), ("end", now)]
     counts = {"step1": 0, "embedding": 400, "step2": 0}
     rounds = {"embedding": ["density", "", "", ""]}
-    assert cost.whole_time(found, counts, 1, rounds) == pytest.approx(3 * 400 + 6)
+    total, each = cost.whole_time(found, counts, 1, rounds)
+    assert total == pytest.approx(3 * 400 + 6) and each["embedding"] == pytest.approx(3)
 
 
 def test_a_trial_shorter_than_a_round_knows_which_iterations_it_saw():
@@ -57,7 +60,7 @@ def test_a_trial_shorter_than_a_round_knows_which_iterations_it_saw():
     for i in range(8):
         found.append(("step2", now := now + price[kinds[i]]))
     found += [("after step2", now), ("end", now)]
-    total = cost.whole_time(found, {"step1": 0, "embedding": 0, "step2": 120}, 1, {"step2": kinds})
+    total, _ = cost.whole_time(found, {"step1": 0, "embedding": 0, "step2": 120}, 1, {"step2": kinds})
     # Both at once, not seen after the first: taken for the middle one of all that were.
     assert total == pytest.approx(10 * (6 * 1.0 + 3 * 3.0 + 2 * 9.0 + 1 * 2.0), rel=0.1)
 
@@ -83,6 +86,14 @@ def test_the_estimate_is_of_the_size_of_the_real_time(blobs, tiny):
     measured = time.monotonic() - began
     assert measured / 5 < found.seconds < measured * 5  # a busy machine is not a failure
     assert found.memory is not None and 1e7 < found.memory < 1e11
+
+
+def test_the_cost_in_words_says_what_each_iteration_takes():
+    config = preset("images", n_features=2)
+    config.step1.iterations, config.embedding.iterations, config.step2.iterations = 200, 0, 90_000
+    found = cost.Cost(43_210.0, {"step1": 0.1234, "embedding": 0.0, "step2": 0.479}, 1_234_000_000)
+    assert found.in_words(config) == "200 + 90000 iterations of 0.12 + 0.48 s, about 12 h, 1,234 MB of memory"
+    assert [cost.duration(seconds) for seconds in (7.4, 420, 4e4)] == ["7 s", "7 min", "11 h"]
 
 
 def test_the_estimate_leaves_the_settings_alone(blobs, tiny):

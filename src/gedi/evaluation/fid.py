@@ -67,14 +67,8 @@ def inception_fid(
 
     The file is torch-fidelity's ``weights-inception-2015-12-05-6726825d.pth``; nothing is downloaded.
     """
-    path = Path(weights_path).expanduser()
-    if not path.is_file():
-        raise DataError(
-            f"There are no Inception weights at {path}: download weights-inception-2015-12-05-6726825d.pth from "
-            "https://github.com/toshas/torch-fidelity/releases and give its path."
-        )
+    metric = inception_metric(weights_path).to(device)
     images = [_rgb_bytes(x, name) for name, x in (("real", real), ("fake", fake))]
-    metric = _inception_metric(path).to(device)
     for batch, is_real in zip(images, (True, False), strict=True):
         for start in range(0, len(batch), batch_size):
             block = np.ascontiguousarray(batch[start : start + batch_size].transpose(0, 3, 1, 2))
@@ -82,7 +76,14 @@ def inception_fid(
     return float(metric.compute())
 
 
-def _inception_metric(path: Path) -> Any:
+def inception_metric(weights_path: str | Path) -> Any:
+    """torchmetrics' FID, by the weights of a file; refused with the reason if it cannot be had."""
+    path = Path(weights_path).expanduser()
+    if not path.is_file():
+        raise DataError(
+            f"There are no Inception weights at {path}: download weights-inception-2015-12-05-6726825d.pth from "
+            "https://github.com/toshas/torch-fidelity/releases and give its path."
+        )
     try:
         from torchmetrics.image.fid import FrechetInceptionDistance  # pyright: ignore[reportMissingImports]
     except ImportError as error:

@@ -6,35 +6,30 @@ import functools
 import hashlib
 import json
 import math
-import multiprocessing
 import os
 import shutil
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from sklearn.cluster import AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.neighbors import KNeighborsClassifier
 
 from gedi import __version__
 from gedi.data import check_rows, load, toys
 from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS
-from gedi.errors import ConfigError, GediError
+from gedi.errors import ConfigError
 from gedi.evaluation import clustering_scores
 from gedi.experiments.outcome import Say
+from gedi.experiments.workers import in_processes, tell
 from gedi.training import runs
 from gedi.training.config import TrainingConfig, to_dict
-from gedi.training.cost import estimate
+from gedi.training.cost import duration, estimate
 from gedi.training.guard import DivergedError, GuardWarning
 from gedi.training.model import TrainedModel, fit_rows, prepare
 from gedi.training.presets import ABLATIONS, preset, with_method
@@ -188,17 +183,19 @@ def run_cells(
     *,
     keep_models: bool = False,
     measure: Callable[[Cell, Path | None], Measured] = measure,
+    lacks: Callable[[Measured], bool] = lambda measured: False,
 ) -> dict[Cell, Measured]:
     """Numbers of all cells; those not yet in ``out/cells.jsonl`` are run in ``jobs`` processes of one thread each.
 
-    Every finished cell is written at once. An interrupted run goes on where it stopped.
+    Every finished cell is written at once. An interrupted run goes on where it stopped. A cell that ``lacks`` something
+    is measured again.
     """
     wanted = {cell: cell.key for cell in cells}
     models = out / MODELS if keep_models else None
     found = {
         key: measured
         for key, measured in read_cells(out / CELLS).items()
-        if models is None or not has_model(measured) or (models / key).is_dir()
+        if (models is None or not has_model(measured) or (models / key).is_dir()) and not lacks(measured)
     }
     missing = {key: cell for cell, key in wanted.items() if key not in found}
     kept = len(set(wanted.values())) - len(missing)
@@ -206,15 +203,18 @@ def run_cells(
         say(f"{kept} of {kept + len(missing)} fits are already in {out / CELLS}")
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
-    with closing(_measured(list(missing.values()), models, jobs, measure)) as finished:
+    if any(cell.asks_cost for cell in missing.values()):
+        say(f"{len(missing)} fits to do, {min(jobs, len(missing))} at a time; each says its cost before it is paid")
+    tasks = [(cell, models) for cell in missing.values()]
+    with closing(in_processes(measure, tasks, jobs, say)) as finished:
         for done, measured in enumerate(finished, start=1):
             _append(out / CELLS, measured)
             found[measured["key"]] = measured
             left = (time.monotonic() - began) / done * (len(missing) - done)
             result = "diverged" if "diverged" in measured else f"NMI {measured['nmi']:.3f}"
-            time_left = f", about {_duration(left)} left" if done < len(missing) else ""
+            time_left = f", about {duration(left)} left" if done < len(missing) else ""
             cell = missing[measured["key"]]
-            say(f"{done}/{len(missing)}  {cell}: {result}, {_duration(measured['seconds'])}{time_left}")
+            say(f"{done}/{len(missing)}  {cell}: {result}, {duration(measured['seconds'])}{time_left}")
     return {cell: found[key] for cell, key in wanted.items()}
 
 
@@ -238,71 +238,10 @@ def has_model(measured: Measured) -> bool:
     return "diverged" not in measured and measured["cell"]["method"] not in BASELINES
 
 
-# ---- running ----
-
-
-def _measured(
-    cells: list[Cell], models: Path | None, jobs: int, measure: Callable[[Cell, Path | None], Measured]
-) -> Generator[Measured]:
-    """Yield the numbers of each cell as it finishes."""
-    if jobs == 1 or len(cells) <= 1:
-        # No process of its own, but the same single thread: sums, and so numbers, depend on how they are split.
-        with _one_thread():
-            for cell in cells:
-                yield measure(cell, models)
-        return
-    others = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(min(jobs, len(cells)), mp_context=context, initializer=_start_worker)
-    try:
-        for future in as_completed([executor.submit(measure, cell, models) for cell in cells]):
-            yield future.result()
-    except BaseException as error:
-        # Interrupted, or a cell failed: nobody waits for the cells under way.
-        executor.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
-        if isinstance(error, BrokenProcessPool):
-            raise GediError(
-                "A worker process was killed, perhaps for lack of memory: finished fits are kept, "
-                "run again with fewer jobs."
-            ) from error
-        raise
-    executor.shutdown()
-
-
-def _start_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends its workers
-    torch.set_num_threads(1)
-    # A parent that was killed cannot end them: they watch it, rather than train on for nobody.
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _append(path: Path, measured: Measured) -> None:
     cut_short = path.is_file() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
     with path.open("a", encoding="utf-8") as file:
         file.write("\n" * cut_short + json.dumps(measured, separators=(",", ":")) + "\n")
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 # ---- fitting ----
@@ -320,7 +259,11 @@ def _fit_gedi(
     )
     image_shape = shape if len(shape) == 3 else None
     ready, size = prepare(rows, cell.config(), image_shape), {"n_clusters": cell.n_clusters, "image_shape": image_shape}
-    cost = {"estimated_seconds": estimate(ready, ready.config, **size).seconds} if cell.asks_cost else {}
+    cost: dict[str, float] = {}
+    if cell.asks_cost:
+        expected = estimate(ready, ready.config, **size)
+        tell(f"{cell}: {expected.in_words(ready.config)}")
+        cost["estimated_seconds"] = expected.seconds
     model = fit_rows(rows, config=ready.config, seed=seed, prepared=ready, **size)
     if models is not None:
         _keep(model, models / cell.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any, NamedTuple
 
 from gedi.data import known_datasets, load
 from gedi.data.image_augment import PAPER
+from gedi.evaluation.fid import inception_metric
 from gedi.experiments import cells, summary
-from gedi.experiments.cells import Cell, Measured, run_cells
+from gedi.experiments.cells import CELLS, MODELS, Cell, Measured, cell_data, read_cells, run_cells
 from gedi.experiments.equal_compute import hold_to, passes
-from gedi.experiments.image_scores import DATA, SCORES, of_image_fit
+from gedi.experiments.image_scores import DATA, INCEPTION, SCORES, drawn, of_image_fit, of_samples
 from gedi.experiments.outcome import Budget, Outcome, Say
+from gedi.training import runs
 from gedi.training.config import TrainingConfig
 
 SHAPE = (32, 32, 3)
@@ -93,8 +96,17 @@ def cells_of(data: str, row: str, budget: Budget) -> list[ImageCell]:
 
 
 def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) -> Measured:
-    """Fit, and ask all that any of the tables shows; samples of a density that was trained are drawn in ``out``."""
+    """Fit, and ask all that any of the tables shows; samples of a density that was trained are drawn in ``out``.
+
+    The model is kept there too. One that was kept before is not fitted again, and only asked for its samples.
+    """
     assert isinstance(cell, ImageCell)
+    if out is not None:
+        models = models or out / MODELS
+        before = read_cells(out / CELLS).get(cell.key)
+        if before is not None and (models / cell.key).is_dir():
+            data = cell_data(cell)
+            return before | of_samples(cell, drawn(cell, runs.load(models / cell.key), data), data)
     picture = None if out is None or "generative" not in cell.config().objective else cell.picture(out)
     more = functools.partial(of_image_fit, picture=picture)
     return cells.measure(cell, models, more=more)
@@ -115,16 +127,18 @@ def lay_out(
     jobs: int,
     say: Say,
     *,
-    pictures: bool = False,
+    samples: bool = False,
 ) -> Outcome:
     """Fit what is missing, and list the rows on every data set: ``lines(data, row, scores)`` is what each is shown as.
 
-    Lines begin after the data set's and the row's own name. ``pictures``: samples are part of the outcome.
+    Lines begin after the data set's and the row's own name. ``samples``: it is about them, so their pictures are part
+    of the outcome, and fits without FID are asked for it if there are weights for it.
     """
     check_present()
     table = {(data, row): cells_of(data, row, budget) for data in DATA for row in rows}
     wanted = [cell for group in table.values() for cell in group]
-    found = run_cells(wanted, out, jobs, say, measure=functools.partial(measure, out=out))
+    lacks = lacks_fid if samples and os.environ.get(INCEPTION) else lambda measured: False
+    found = run_cells(wanted, out, jobs, say, measure=functools.partial(measure, out=out), lacks=lacks)
     scores = (*summary.SCORES, *SCORES)
     groups = {place: summary.summary([found[cell] for cell in group], scores) for place, group in table.items()}
     listed = [
@@ -133,7 +147,7 @@ def lay_out(
         for line in lines(data, row, group)
     ]
     said = [spread_note(budget), *notes, *summary.divergence_notes(found)]
-    files = [path for cell in wanted if pictures and (path := cell.picture(out)).is_file()]
+    files = [path for cell in wanted if samples and (path := cell.picture(out)).is_file()]
     outcome = Outcome(title, ["data set", "method", *columns], listed, said, files)
     means = [{"dataset": data, "row": row, **group} for (data, row), group in groups.items()]
     summary.write_json(name, outcome, budget, out, found, means)
@@ -141,10 +155,18 @@ def lay_out(
 
 
 def check_present() -> None:
-    """Refuse before the first fit if a data set is missing: every fit is shown the test images of all of them."""
+    """Refuse before the first fit what every fit needs: test images of all data sets, and weights that are named."""
+    weights = os.environ.get(INCEPTION)
+    if weights:
+        inception_metric(weights)
     for info in known_datasets():
         if info.name in DATA and not info.present:
             load(info.name)  # says where it was looked for, and what to do
+
+
+def lacks_fid(measured: Measured) -> bool:
+    """Whether a fit was not asked for its FID: there were no weights then."""
+    return "diverged" not in measured and "fid_fresh" not in measured
 
 
 def spread_note(budget: Budget) -> str:

@@ -23,14 +23,15 @@ def run(budget: Budget, out: Path, jobs: int, say: Say) -> Outcome:
         f"'own': {FEATURE_FRECHET}, which are those of an untrained ResNet-8, the same for all methods. Lower is "
         "better; training images and noise show between what it lies.",
         f"FID is by torchmetrics, where the variable {INCEPTION} names the file of Inception weights (torch-fidelity's "
-        "weights-inception-2015-12-05-6726825d.pth) while the fits run; those in cells.jsonl are not asked again.",
+        "weights-inception-2015-12-05-6726825d.pth); fits that were not asked for it before are asked then, or "
+        "repeated if their models were not kept.",
         f"Samples: up to {CHAINS:,} chains of the buffer as training left them, and {FRESH} chains from uniform noise, "
         f"moved by up to {LONGEST} Langevin steps; all against the test images. Few samples make distances larger.",
         "Barlow and SwAV train no density: their chains follow an energy head as it was made.",
         "Pictures: samples from the buffer, by fresh chains, and images of the test set.",
     ]
     title = "Samples on SVHN, CIFAR-10 and CIFAR-100: Fréchet distances to the test set"
-    return lay_out("table-fid", title, tuple(ROWS), COLUMNS, _lines, notes, budget, out, jobs, say, pictures=True)
+    return lay_out("table-fid", title, tuple(ROWS), COLUMNS, _lines, notes, budget, out, jobs, say, samples=True)
 
 
 def _lines(data: str, row: str, group: dict[str, Any]) -> list[list[str]]:

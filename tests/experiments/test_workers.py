@@ -1,0 +1,36 @@
+"""Work in processes of its own: what it gives, what it says, and how it ends."""
+
+import os
+
+import pytest
+import torch
+
+from gedi.experiments.workers import in_processes, tell
+
+
+def double(x, name):
+    tell(f"{name} {x} on {torch.get_num_threads()}")
+    return 2 * x, os.getpid()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_task_is_done_once_by_one_thread_and_heard(jobs):
+    lines = []
+    found = list(in_processes(double, [(i, "task") for i in range(3)], jobs, lines.append))
+    assert sorted(x for x, _ in found) == [0, 2, 4]
+    assert sorted(lines) == [f"task {i} on 1" for i in range(3)]
+    assert (os.getpid() in {pid for _, pid in found}) == (jobs == 1)
+
+
+def test_nobody_listens_outside():
+    tell("nothing is under way")
+
+
+def fail(x):
+    raise ValueError(f"task {x}")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_a_task_raises_is_raised(jobs):
+    with pytest.raises(ValueError, match="task"):
+        list(in_processes(fail, [(0,), (1,)], jobs, print))
