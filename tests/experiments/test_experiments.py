@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,13 +17,14 @@ from gedi.errors import ConfigError, DataError
 from gedi.experiments import EXPERIMENTS, find, paper
 from gedi.experiments import cells as cells_module
 from gedi.experiments.cells import Cell, CellData
+from gedi.experiments.image_cells import ROWS, cells_of
 from gedi.experiments.landscapes import draw_landscape, walk_paths
 from gedi.experiments.one_step import of_density
 from gedi.experiments.outcome import budget
 from gedi.experiments.plots import in_order_of_appearance
 from gedi.experiments.representation import of_representation
 from gedi.experiments.stability import stability
-from gedi.experiments.summary import mean_std, summary
+from gedi.experiments.summary import mean_std, settings_names, summary
 from gedi.experiments.table1 import differences
 from gedi.training.presets import preset
 
@@ -183,6 +185,20 @@ def test_draw_landscape_in_one_call(tmp_path):
 
 def test_equal_partitions_get_equal_colours():
     assert in_order_of_appearance(np.array([2, 2, 0, 1, 0])).tolist() == [0, 0, 1, 2, 1]
+
+
+def test_cells_share_the_name_of_their_settings_only_if_they_share_the_settings():
+    cells = [
+        cell
+        for data in ("svhn", "cifar10", "cifar100")
+        for row in ROWS
+        for cell in cells_of(data, row, budget("laptop", 2, laptop_seeds=1))
+    ]
+    names = settings_names(cells)
+    for cell in cells:
+        assert names[cell] == names[replace(cell, seed=1 - cell.seed)]
+        assert all(cell.settings() == other.settings() for other in cells if names[other] == names[cell])
+    assert settings_names(cells[:2]) == {cell: "jem, images, full" for cell in cells[:2]}
 
 
 def test_summary_over_seeds():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,9 @@ def write_json(
     groups: list[dict[str, Any]],
 ) -> None:
     """``out/NAME.json``: the table, the means, every cell's numbers and settings, and where they come from."""
-    cells = [_short(cell, measured) for cell, measured in found.items()]
-    settings = {_settings_name(cell): cell.settings() for cell in found}
+    names = settings_names(found)
+    cells = [_short(measured, names[cell]) for cell, measured in found.items()]
+    settings = {names[cell]: cell.settings() for cell in found}
     content = {
         "name": name,
         "title": outcome.title,
@@ -100,17 +101,27 @@ def write_json(
     outcome.files.append(path)
 
 
-def _short(cell: Cell, measured: Measured) -> dict[str, Any]:
+def _short(measured: Measured, settings: str) -> dict[str, Any]:
     """A cell for reading: its settings are named, and its labels left in the file of cells."""
     left_out = ("cell", "config", "labels", "provenance")
     shown = {k: v for k, v in measured.items() if k not in left_out}
     return {
         "cell": measured["cell"],
-        "settings": _settings_name(cell),
+        "settings": settings,
         **shown,
         "date": measured["provenance"]["date"],
         "versions": measured["provenance"]["versions"],
     }
+
+
+def settings_names(cells: Iterable[Cell]) -> dict[Cell, str]:
+    """What the settings of each cell are called; where a data set has some of its own, it is part of the name."""
+    short = {cell: _settings_name(cell) for cell in cells}
+    called: dict[str, list[dict[str, Any]]] = {}
+    for cell, name in short.items():
+        called.setdefault(name, []).append(cell.settings())
+    differ = {name for name, settings in called.items() if any(one != settings[0] for one in settings)}
+    return {cell: f"{name}, {cell.dataset}" if name in differ else name for cell, name in short.items()}
 
 
 def _settings_name(cell: Cell) -> str:

@@ -17,7 +17,8 @@ def run(budget: Budget, out: Path, jobs: int, say: Say) -> Outcome:
         NOTE_BATCHES,
         "'no NF' is GEDI without L_NF, and so without the stage that trains it alone where there is one (scale "
         "'laptop'); '2 encoders': besides, the energy has an encoder of its own.",
-        "Scale 'laptop': GEDI itself has two encoders, so 'no NF, 2 encoders' differs from it by L_NF alone.",
+        "Scale 'laptop': GEDI itself has two encoders, and 'no NF, 2 encoders' its very density; there step 2 has to "
+        "do what L_NF's stage did, and has its iterations and learning rate.",
         NOTE_COMPUTE,
     ]
     title = "Ablation of GEDI on SVHN, CIFAR-10 and CIFAR-100: NMI on the test set"
