@@ -17,6 +17,7 @@ from gedi.training.config import (
     TrainingConfig,
 )
 from gedi.training.image_presets import paper_mnist
+from gedi.training.presets import random_start
 from gedi.training.terms import Energy, Gaussian, Sinkhorn, Symbolic
 
 Entry = TypeVar("Entry")
@@ -99,11 +100,26 @@ ALONE = {"laptop": 200}  # iterations of the constraint alone, which holds for c
 VIEWS: dict[str, Literal["x", "both"]] = {"smoke": "both", "laptop": "both", "paper": "x"}  # that must add up
 
 
+def _unnamed(config: TrainingConfig) -> None:
+    """Clusters start from the graph of neighbours, under numbers that mean nothing."""
+    config.start.ground = False
+
+
+# The variant with all of it, and two of ours that show what its start does.
+STARTS: dict[str, Callable[[TrainingConfig], None]] = {
+    "with constraint": lambda config: None,
+    "with constraint, start not named": _unnamed,
+    "with constraint, random start": random_start,
+}
+
+
 def addition(scale: str, n: int, variant: str, rule: str) -> TrainingConfig:
     """The settings for n triplets of a variant of the paper's table."""
     config = SCALES[scale](n)
-    if variant == "with constraint":
+    if variant.startswith("with constraint"):
         config.objective["symbolic"] = Symbolic(weight=WEIGHTS[scale], rule=rule, views=VIEWS[scale])
+    if variant in STARTS:
+        STARTS[variant](config)
     elif variant == "without GEDI":
         # As DeepProbLog has it: the same encoder under a linear layer and a softmax, and the constraint alone.
         config.step1.iterations = config.embedding.iterations = 0
