@@ -43,6 +43,9 @@ def count(rule, method="auto", variables=None) -> int:
         (a + b == c, 55),
         (10 - a == b, 9),
         (-a + 3 > b, 6),
+        (a >= b, 55),
+        (a * b > 72, 1),
+        (a * b >= 72, 3),
         (3 * a == b, 4),
         (a * b == 12, 4),
         (abs(a - b) <= 1, 28),
@@ -78,6 +81,11 @@ def test_a_function_is_a_constraint():
 def test_variables_keep_the_order_they_appear_in_or_are_given():
     assert Constraint(a + b == c).inputs == ["a", "b", "c"]
     assert Constraint(a + b == c, variables=[c, b, a]).inputs == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize("rule", [a > b, a >= b, a + 1 > b, ~(a >= b), a < b, 2 * a >= b - 1])
+def test_a_comparison_either_way_leaves_its_variables_where_they_stand(rule):
+    assert Constraint(rule).inputs == ["a", "b"]
 
 
 @needs_sdd

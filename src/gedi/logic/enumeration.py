@@ -26,6 +26,8 @@ COMPARISON: dict[str, Callable[[Any, Any], Any]] = {
     "!=": lambda x, y: x != y,
     "<": lambda x, y: x < y,
     "<=": lambda x, y: x <= y,
+    ">": lambda x, y: x > y,
+    ">=": lambda x, y: x >= y,
 }
 
 
@@ -70,7 +72,7 @@ def _value(node: Node, parts: list[Any], columns: dict[str, np.ndarray]) -> Any:
             return divide(node.op, parts[0], parts[1], node)
         case "+" | "-" | "*":
             return ARITHMETIC[node.op](*_roomy(parts))
-        case "==" | "!=" | "<" | "<=":
+        case "==" | "!=" | "<" | "<=" | ">" | ">=":
             return COMPARISON[node.op](*parts)
         case "not":
             return np.logical_not(parts[0])

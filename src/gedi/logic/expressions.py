@@ -106,10 +106,10 @@ class Term(Node):
         return _comparison("<=", self, other)
 
     def __gt__(self, other: Operand) -> Formula:
-        return _comparison("<", other, self)
+        return _comparison(">", self, other)
 
     def __ge__(self, other: Operand) -> Formula:
-        return _comparison("<=", other, self)
+        return _comparison(">=", self, other)
 
 
 class Arithmetic(Term):

@@ -174,6 +174,9 @@ class _Compiler:
 
     def _linear_comparison(self, op: str, coefficients: dict[str, int], constant: int) -> Any:
         """sum of coefficient x value + constant compared with 0, by what is left to fill after each variable."""
+        if op in (">", ">="):
+            turned = {name: -coefficient for name, coefficient in coefficients.items()}
+            return self._linear_comparison("<" if op == ">" else "<=", turned, -constant)
         scope = sorted(self.position[name] for name in coefficients)
         weights = [[coefficients[self.variables[i].name] * int(v) for v in self.variables[i].values] for i in scope]
         left = -constant - sum(map(min, weights)) - (op == "<")
