@@ -9,6 +9,7 @@ import torch
 
 from gedi.errors import LogicError
 from gedi.logic import Categorical, Constraint
+from gedi.logic.writing import constraint_text
 
 from .conftest import METHODS, random_log_probs
 
@@ -26,7 +27,7 @@ p cnf 5 3
 def test_dimacs_clauses(method, from_file, tmp_path):
     (tmp_path / "f.cnf").write_text(CNF)
     constraint = Constraint.from_dimacs(tmp_path / "f.cnf" if from_file else CNF, method=method)
-    assert sorted(constraint.inputs) == ["1", "2", "3", "5"]  # no clause mentions 4
+    assert constraint.inputs == ["1", "2", "3", "4", "5"]  # no clause mentions 4
     log_probs = random_log_probs(constraint.variables, 3)
     expected = 0
     for one, two, three, five in itertools.product([0, 1], repeat=4):
@@ -36,10 +37,16 @@ def test_dimacs_clauses(method, from_file, tmp_path):
     torch.testing.assert_close(constraint.log_prob(log_probs).exp(), expected)
 
 
+def test_dimacs_variables_are_in_the_order_of_their_numbers():
+    assert Constraint.from_dimacs("p cnf 3 2\n3 -1 0\n-3 2 0\n").inputs == ["1", "2", "3"]
+    assert constraint_text(Constraint.from_dimacs("p cnf 3 1\n3 0\n")).startswith("v_1 : 2\nv_2 : 2\nv_3 : 2\n")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("1 2 0\n", "p cnf"),
+        ("p cnf 1000000000 1\n1 0\n", "declares 1,000,000,000 variables"),
         ("p cnf 2 1\n1 2\n", "cut short"),
         ("p cnf 2 1\n1 3 0\n", "variable 3"),
         ("p cnf 2 2\n1 2 0\n", "declares 2 clauses and has 1"),

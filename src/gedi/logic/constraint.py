@@ -58,10 +58,14 @@ class Constraint:
 
     @classmethod
     def from_dimacs(cls, cnf: str | Path, *, method: str = "auto") -> Constraint:
-        """A CNF in DIMACS form: its text, or a Path. Variable n is named "n", with values 0 (false) and 1 (true)."""
+        """A CNF in DIMACS form: its text, or a Path. Variable n is named "n", with values 0 (false) and 1 (true).
+
+        The variables are 1 to as many as are declared, in this order; one that no clause mentions may have any value.
+        """
         from gedi.logic.dimacs import read_dimacs
 
-        return cls(read_dimacs(cnf), method=method)
+        formula, variables = read_dimacs(cnf)
+        return cls(formula, variables=variables, method=method)
 
     @classmethod
     def from_problog(cls, program: str | Path, query: str | None = None, *, method: str = "auto") -> Constraint:

@@ -7,12 +7,14 @@ from pathlib import Path
 from gedi.errors import LogicError
 from gedi.logic.expressions import Categorical, Formula, conjunction, disjunction
 
+MOST_VARIABLES = 100_000  # a few digits of text must not take a machine's memory
 
-def read_dimacs(cnf: str | Path) -> Formula:
-    """The conjunction of the clauses; variables no clause mentions are left out (they change nothing).
 
-    >>> read_dimacs("p cnf 2 1\\n1 -2 0")
-    and(or((1 == 1), (2 == 0)))
+def read_dimacs(cnf: str | Path) -> tuple[Formula, list[Categorical]]:
+    """The conjunction of the clauses, and all variables declared in the order of their numbers.
+
+    >>> read_dimacs("p cnf 2 1\\n-2 1 0")
+    (and(or((2 == 0), (1 == 1))), [Categorical('1', 2), Categorical('2', 2)])
     """
     text = read_text(cnf)
     declared, numbers = _numbers(text)
@@ -20,9 +22,11 @@ def read_dimacs(cnf: str | Path) -> Formula:
         raise LogicError("The DIMACS text has no line 'p cnf VARIABLES CLAUSES': add it before the clauses.")
     if numbers and numbers[-1] != 0:
         raise LogicError("The last DIMACS clause does not end with 0: the file may be cut short.")
+    if declared[0] > MOST_VARIABLES:
+        raise LogicError(f"The DIMACS text declares {declared[0]:,} variables: at most {MOST_VARIABLES:,} can be read.")
     clauses: list[Formula] = []
     clause: list[Formula] = []
-    variables: dict[int, Categorical] = {}
+    variables = [Categorical(str(number), 2) for number in range(1, declared[0] + 1)]
     for number in numbers:
         if number == 0:
             clauses.append(disjunction(clause))
@@ -30,11 +34,12 @@ def read_dimacs(cnf: str | Path) -> Formula:
             continue
         if abs(number) > declared[0]:
             raise LogicError(f"A DIMACS clause mentions variable {abs(number)}, but only {declared[0]} are declared.")
-        variable = variables.setdefault(abs(number), Categorical(str(abs(number)), 2))
-        clause.append(variable == int(number > 0))
+        clause.append(variables[abs(number) - 1] == int(number > 0))
     if len(clauses) != declared[1]:
         raise LogicError(f"The DIMACS text declares {declared[1]} clauses and has {len(clauses)}: correct one of them.")
-    return conjunction(clauses)
+    mentioned = {abs(number) for number in numbers}
+    free = [disjunction([v == 0, v == 1]) for number, v in enumerate(variables, start=1) if number not in mentioned]
+    return conjunction(clauses + free), variables
 
 
 def read_text(source: str | Path) -> str:

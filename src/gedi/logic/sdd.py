@@ -16,7 +16,7 @@ from gedi.logic.circuit import Circuit
 from gedi.logic.enumeration import ARITHMETIC, COMPARISON, divide
 from gedi.logic.expressions import Categorical, Formula, Node
 from gedi.logic.extraction import circuit_of
-from gedi.logic.structure import postorder
+from gedi.logic.structure import postorder, variables_in
 
 MAX_STEPS = 20_000_000  # of one diagram or one arithmetic operation: minutes of work, gigabytes of nodes
 
@@ -42,12 +42,13 @@ def compile_formula(formula: Formula, variables: Sequence[Categorical]) -> Circu
 
 def variable_order(formula: Formula, variables: Sequence[Categorical]) -> list[int]:
     """Smallest coefficient first, then as they appear: digits of one place side by side, so only the carry is kept."""
+    appears = {v.name: i for i, v in enumerate(variables_in(formula))}
     place = {v.name: math.inf for v in variables}
     for node in postorder(formula):
         if node.op in COMPARISON and (linear := _linear(node)) is not None:
             for name, coefficient in linear[0].items():
                 place[name] = min(place[name], abs(coefficient))
-    return sorted(range(len(variables)), key=lambda i: place[variables[i].name])
+    return sorted(range(len(variables)), key=lambda i: (place[variables[i].name], appears[variables[i].name]))
 
 
 class _Compiler:
