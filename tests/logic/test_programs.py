@@ -51,6 +51,8 @@ def test_dimacs_variables_are_in_the_order_of_their_numbers():
         ("p cnf 2 1\n1 3 0\n", "variable 3"),
         ("p cnf 2 2\n1 2 0\n", "declares 2 clauses and has 1"),
         ("p cnf 2 1\n1 x 0\n", "Line 2"),
+        ("p wcnf 3 2\n5 1 0\n7 2 0\n", "Line 1 .* 'p wcnf 3 2': only 'p cnf"),
+        ("c one\np sat 2\n1 2 0\n", "Line 2 .* only 'p cnf"),
         ("p cnf 1 2\n1 0\n-1 0\n", "No values"),
     ],
 )

@@ -60,6 +60,8 @@ def _numbers(text: str) -> tuple[tuple[int, int] | None, list[int]]:
             break
         if not words or words[0].startswith("c"):
             continue
+        if words[0] == "p" and words[1:2] != ["cnf"]:
+            raise LogicError(f"Line {line} of the DIMACS text is {' '.join(words)!r}: only 'p cnf ...' can be read.")
         try:
             if words[0] == "p":
                 _, _, variables, clauses = words
