@@ -96,6 +96,33 @@ def test_addition_as_a_program_is_addition_as_an_expression(problog, method):
     torch.testing.assert_close(program.log_prob(log_probs), Constraint(first + second == 7).log_prob(log_probs))
 
 
+NET = "nn(net, [X], Y, [0,1,2]) :: digit(X, Y).\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "query", "inputs"),
+    [
+        # the body names c first, the text names a
+        ("sum(X, Y, Z) :- digit(Z, C), digit(X, A), digit(Y, B), C is A + B.\nquery(sum(a, b, c)).", None, "a b c"),
+        ("sum(X, Y) :- digit(Y, B), digit(X, A), A < B.\nquery(sum(q, r)).", "sum(z, y)", "z y"),
+        ("% b, then a\nq :- digit(a, A), digit(b, A).", "q", "a b"),
+        ("q :- digit(2, A), digit(1, A).", "q", "2 1"),
+        ("q :- digit(img(7), A), digit(img(3), A), digit([x], A).", "q", "img(7) img(3) [x]"),
+        ("odd([A, B]) :- digit(B, V), digit(A, V).", "odd([r, p])", "r p"),
+        ("q :- between(9, 10, I), J is 19 - I, digit(x(J), V), digit(x(I), V).", "q", "x(9) x(10)"),
+    ],
+)
+def test_inputs_are_in_the_order_the_programs_text_names_them(problog, program, query, inputs):
+    found = Constraint.from_problog(NET + "0.5 :: noise.\n" + program.replace(":-", ":- noise,"), query).inputs
+    assert found == [f"net({name})" for name in inputs.split()]
+
+
+def test_two_nets_on_one_input_are_in_the_order_of_their_predicates(problog):
+    nets = "nn(one, [X], Y, [0,1]) :: p(X, Y).\nnn(two, [X, Y], Z, [0,1]) :: r(X, Y, Z).\n"
+    found = Constraint.from_problog(nets + "q :- r(b, a, 0), p(b, 1), p(a, 1), r(b, b, 0).", "q").inputs
+    assert found == ["one(b)", "two(b, b)", "two(b, a)", "one(a)"]
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_facts_rules_negation_and_choices_agree_with_problog(problog, method):
     rules = """

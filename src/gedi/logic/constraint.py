@@ -72,13 +72,14 @@ class Constraint:
         """That ``query`` (default: the program's own ``query(...)``) follows from a ProbLog program: text, or a Path.
 
         ``nn(net, [X], Y, [v1, v2, ...]) :: p(X, Y).`` is a neural predicate: each input x of the net that the query
-        needs is a variable named "net(x)" with the values listed. Facts with a probability in the program are summed
-        out with it.
+        needs is a variable named "net(x)" with the values listed. Variables are in the order in which the program's
+        text (and then ``query``) first names their inputs; inputs that it only makes up come last, by name. Facts with
+        a probability in the program are summed out with it.
         """
         from gedi.logic.programs import read_problog
 
-        formula, fixed = read_problog(program, query)
-        constraint = cls(formula, method=method)
+        formula, variables, fixed = read_problog(program, query)
+        constraint = cls(formula, variables=variables, method=method)
         if all(v.name in fixed for v in constraint.variables):
             raise LogicError("The query needs no neural predicate, so there is nothing to train: check the program.")
         constraint._fixed = {

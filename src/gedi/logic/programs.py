@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from gedi.errors import LogicError
 from gedi.logic.dimacs import read_text
 from gedi.logic.expressions import Categorical, Formula, Value, conjunction, disjunction
+from gedi.logic.structure import variables_in
 
 NONE = "none of them"  # the value of an annotated disjunction whose probabilities leave some over
 
 
-def read_problog(program: str | Path, query: str | None) -> tuple[Formula, dict[str, tuple[float, ...]]]:
-    """The formula under which the query follows, and the distributions of the variables the program itself fixes."""
+def read_problog(
+    program: str | Path, query: str | None
+) -> tuple[Formula, list[Categorical], dict[str, tuple[float, ...]]]:
+    """The formula under which the query follows, its variables, and the distributions of those the program fixes.
+
+    First come the inputs of nets, as the program's text first names them.
+    """
     try:
         from problog.engine import DefaultEngine
         from problog.errors import ProbLogError
@@ -24,9 +32,11 @@ def read_problog(program: str | Path, query: str | None) -> tuple[Formula, dict[
         raise LogicError("ProbLog programs need problog: pip install 'gedi[logic]'.") from error
     text = read_text(program)
     try:
-        lines, domains = _rewritten(PrologString(text))
+        clauses = list(PrologString(text))
         if query is not None:
-            lines = [line for line in lines if not line.startswith("query(")] + [f"query({query.rstrip('. ')})."]
+            clauses = [clause for clause in clauses if not str(clause).startswith("query(")]
+            clauses += PrologString(f"query({query.rstrip('. ')}).")
+        lines, domains = _rewritten(clauses)
         engine = DefaultEngine()
         dag = LogicDAG.create_from(engine.ground_all(engine.prepare(PrologString("\n".join(lines)))))
     except ProbLogError as error:
@@ -42,10 +52,29 @@ def read_problog(program: str | Path, query: str | None) -> tuple[Formula, dict[
         raise LogicError(f"The query {name} can never follow from the program: correct it or the program.")
     if root == 0:
         raise LogicError(f"The query {name} always follows from the program: it does not constrain anything.")
-    return _Reader(dag, domains).formula(root)
+    reader = _Reader(dag, domains)
+    formula = reader.formula(root)
+    return formula, reader.in_order(variables_in(formula), _places(clauses)), reader.fixed
 
 
-def _rewritten(program: Any) -> tuple[list[str], dict[str, tuple[Value, ...]]]:
+def _places(clauses: Iterable[Any]) -> dict[str, int]:
+    """Where in the program each term, however deep in others, is first named; the values of nets do not count."""
+    places: dict[str, int] = {}
+    stack = list(clauses)[::-1]
+    while stack:
+        term = stack.pop()
+        if isinstance(term, list):  # the heads of an annotated disjunction
+            stack.extend(reversed(term))
+            continue
+        if term.functor != ".":  # a list is named by what it holds
+            places.setdefault(str(term), len(places))
+        stack.extend(reversed(term.args))
+        if _neural(term) and term.probability.arity > 1:
+            stack.append(term.probability.args[1])
+    return places
+
+
+def _rewritten(clauses: Iterable[Any]) -> tuple[list[str], dict[str, tuple[Value, ...]]]:
     """The program with each neural predicate as an annotated disjunction, and each net's values.
 
     nn(net, [X], Y, [0, 1]) :: p(X, Y) becomes nn(net, [X], 0) :: p(X, 0); nn(net, [X], 1) :: p(X, 1): grounding fills
@@ -54,7 +83,7 @@ def _rewritten(program: Any) -> tuple[list[str], dict[str, tuple[Value, ...]]]:
     from problog.logic import Clause, Var, term2list
 
     lines, domains = [], {}
-    for clause in program:
+    for clause in clauses:
         head = clause.head if isinstance(clause, Clause) else clause
         body = f" :- {clause.body}" if isinstance(clause, Clause) else ""
         annotation = getattr(head, "probability", None)
@@ -89,12 +118,13 @@ class _Reader:
         self.dag, self.domains = dag, domains
         self.fixed: dict[str, tuple[float, ...]] = {}
         self.drawn: dict[str, Any] = {}  # the choice each net and input belongs to
+        self.inputs: dict[str, tuple[str, Any]] = {}  # the net and the list of inputs each variable is of
         self.groups: dict[Any, dict[str, float]] = {}  # choices of the program's own annotated disjunctions
         for _, node, kind in dag:
             if kind == "atom" and node.group is not None and not node.is_extra and not _neural(node):
                 self.groups.setdefault(node.group, {})[str(node.name)] = float(node.probability)
 
-    def formula(self, root: int) -> tuple[Formula, dict[str, tuple[float, ...]]]:
+    def formula(self, root: int) -> Formula:
         known: dict[int, Formula] = {}
         for index, node, kind in self.dag:  # children come before their parents
             if kind == "atom":
@@ -103,7 +133,19 @@ class _Reader:
                 continue
             join = conjunction if kind == "conj" else disjunction
             known[index] = join([_signed(known, child) for child in node.children])
-        return _signed(known, root), self.fixed
+        return _signed(known, root)
+
+    def in_order(self, variables: list[Categorical], places: dict[str, int]) -> list[Categorical]:
+        """By the places of their inputs in the program, which may only make them up as it is grounded, then by net."""
+        from problog.logic import term2list
+
+        def place(variable: Categorical) -> Any:
+            net, inputs = self.inputs[variable.name]
+            named = [(places.get(text, math.inf), _natural(text)) for text in map(str, term2list(inputs, False))]
+            return named, list(self.domains).index(net)
+
+        neural = [v for v in variables if v.name in self.inputs]
+        return sorted(neural, key=place) + [v for v in variables if v.name not in self.inputs]
 
     def _atom(self, node: Any) -> Formula:
         if _neural(node):
@@ -125,6 +167,7 @@ class _Reader:
             raise LogicError(
                 f"{node.probability} stands among other choices: write nn(net, [X], Y, [values]) :: p(X, Y)."
             )
+        self.inputs[name] = str(net), inputs
         # In ProbLog every clause, and every binding of its variables, is a draw of its own.
         if self.drawn.setdefault(name, node.group) != node.group:
             raise LogicError(
@@ -148,6 +191,11 @@ def _neural(node: Any) -> bool:
 
 def _signed(known: dict[int, Formula], index: int) -> Formula:
     return known[index] if index > 0 else ~known[-index]
+
+
+def _natural(text: str) -> list[int | str]:
+    """To sort by: x2 comes before x10."""
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", text))]
 
 
 def _value(term: Any) -> Value:
