@@ -80,7 +80,7 @@ def _rewritten(clauses: Iterable[Any]) -> tuple[list[str], dict[str, tuple[Value
     nn(net, [X], Y, [0, 1]) :: p(X, Y) becomes nn(net, [X], 0) :: p(X, 0); nn(net, [X], 1) :: p(X, 1): grounding fills
     in X and leaves the annotations alone, so each ground choice says which net, input and value it is.
     """
-    from problog.logic import Clause, Var, term2list
+    from problog.logic import Clause, Var
 
     lines, domains = [], {}
     for clause in clauses:
@@ -94,7 +94,7 @@ def _rewritten(clauses: Iterable[Any]) -> tuple[list[str], dict[str, tuple[Value
         if annotation.arity == 2:
             values: list[Any] = []
         elif annotation.arity == 4:
-            values = term2list(annotation.args[3], False)
+            values = _elements(annotation.args[3], f"The values in {annotation}")
         else:
             raise LogicError(
                 f"{annotation} is not a neural predicate: write nn(net, [X], Y, [values]) or nn(net, [X])."
@@ -118,11 +118,11 @@ class _Reader:
         self.dag, self.domains = dag, domains
         self.fixed: dict[str, tuple[float, ...]] = {}
         self.drawn: dict[str, Any] = {}  # the choice each net and input belongs to
-        self.inputs: dict[str, tuple[str, Any]] = {}  # the net and the list of inputs each variable is of
+        self.inputs: dict[str, tuple[str, list[str]]] = {}  # the net and the inputs each variable is of
         self.groups: dict[Any, dict[str, float]] = {}  # choices of the program's own annotated disjunctions
         for _, node, kind in dag:
             if kind == "atom" and node.group is not None and not node.is_extra and not _neural(node):
-                self.groups.setdefault(node.group, {})[str(node.name)] = float(node.probability)
+                self.groups.setdefault(node.group, {})[str(node.name)] = _probability(node)
 
     def formula(self, root: int) -> Formula:
         known: dict[int, Formula] = {}
@@ -137,11 +137,10 @@ class _Reader:
 
     def in_order(self, variables: list[Categorical], places: dict[str, int]) -> list[Categorical]:
         """By the places of their inputs in the program, which may only make them up as it is grounded, then by net."""
-        from problog.logic import term2list
 
         def place(variable: Categorical) -> Any:
             net, inputs = self.inputs[variable.name]
-            named = [(places.get(text, math.inf), _natural(text)) for text in map(str, term2list(inputs, False))]
+            named = [(places.get(text, math.inf), _natural(text)) for text in inputs]
             return named, list(self.domains).index(net)
 
         neural = [v for v in variables if v.name in self.inputs]
@@ -152,7 +151,7 @@ class _Reader:
             return self._neural_choice(node)
         if node.group is None:
             name = f"{node.name} ({node.identifier})"  # two facts may have the same name
-            self.fixed[name] = _distribution([float(node.probability)], name)[::-1]
+            self.fixed[name] = _distribution([_probability(node)], name)[::-1]
             return Categorical(name, 2) == 1
         # Only choices that the query needs are in the graph: the rest share what is left over.
         choices = self.groups[node.group]
@@ -162,12 +161,13 @@ class _Reader:
 
     def _neural_choice(self, node: Any) -> Formula:
         net, inputs, *value = node.probability.args
-        name = f"{net}({str(inputs)[1:-1]})"
+        named = [str(term) for term in _elements(inputs, f"The inputs in {node.probability}")]
+        name = f"{net}({', '.join(named)})"
         if str(net) not in self.domains:
             raise LogicError(
                 f"{node.probability} stands among other choices: write nn(net, [X], Y, [values]) :: p(X, Y)."
             )
-        self.inputs[name] = str(net), inputs
+        self.inputs[name] = str(net), named
         # In ProbLog every clause, and every binding of its variables, is a draw of its own.
         if self.drawn.setdefault(name, node.group) != node.group:
             raise LogicError(
@@ -175,6 +175,24 @@ class _Reader:
                 "write one neural predicate whose inputs are all its other arguments, and derive the rest from it."
             )
         return Categorical(name, self.domains[str(net)]) == (_value(value[0]) if value else 1)
+
+
+def _elements(term: Any, what: str) -> list[Any]:
+    from problog.logic import term2list
+
+    try:
+        return term2list(term, False)
+    except ValueError as error:
+        raise LogicError(f"{what} are not a list: write nn(net, [X], Y, [v1, v2, ...]) :: p(X, Y).") from error
+
+
+def _probability(node: Any) -> float:
+    from problog.errors import ProbLogError
+
+    try:
+        return float(node.probability)
+    except (ProbLogError, TypeError, ValueError) as error:
+        raise LogicError(f"{node.probability} is no probability of {node.name}: write a number.") from error
 
 
 def _distribution(probabilities: list[float], name: str) -> tuple[float, ...]:
