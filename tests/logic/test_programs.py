@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import pytest
@@ -192,6 +193,54 @@ def test_bad_programs_are_refused(problog, program, query, says):
     with pytest.raises(LogicError, match=says) as caught:
         Constraint.from_problog(program, query)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        ":- use_module('{evil}.py').",
+        ":- use_module('{evil}').",
+        ":- use_module('{evil}', [p/1]).",
+        ":- 'use_module'('{evil}.py').",
+        ':- use_module("{evil}.py").',
+        ":- use_module(library('{evil}')).",
+        ":- use_module(library('../../../../../../../../../../..{evil}.py')).",
+        ":- consult('{evil}.pl').",
+        ":- ['{evil}.pl'].",
+        ":- '_use_module'(none, '{evil}.py').",
+        ":- call(use_module, '{evil}.py').",
+        ":- findall(X, use_module('{evil}.py'), L).",
+        ":- findall(X, findall(Y, use_module('{evil}.py'), L), M).",
+        ":- U = use_module, G =.. [U, '{evil}.py'], call(G).",
+        ":- use_module(library(db)).",
+        "q :- use_module('{evil}.py').",
+        "q :- \\+ use_module('{evil}.py').",
+        "q :- subquery(use_module('{evil}.py'), P).",
+        "q :- forall(true, use_module('{evil}.py')).",
+        ":- try_call(use_module('{evil}.py')).",
+    ],
+)
+def test_a_program_runs_no_file(problog, load, tmp_path):
+    evil, mark = tmp_path / "evil", tmp_path / "mark"
+    evil.with_suffix(".py").write_text(f"open({str(mark)!r}, 'w')")
+    evil.with_suffix(".pl").write_text(f":- use_module('{evil}.py').\n")
+    with contextlib.suppress(LogicError):  # some of these are no programs
+        Constraint.from_problog(NET + load.format(evil=evil) + "\nq :- digit(a, 0).", "q")
+        assert "try_call" in load  # which hides errors
+    assert not mark.exists()
+
+
+def test_what_a_program_loads_is_named(problog, tmp_path):
+    (tmp_path / "rule.pl").write_text(NET + ":- use_module('helper.py').\nq :- digit(a, 0).\nquery(q).\n")
+    with pytest.raises(LogicError, match=r"loads 'helper.py': it may only use problog's own libraries"):
+        Constraint.from_file(tmp_path / "rule.pl")
+
+
+@pytest.mark.parametrize("name", ["lists", "apply", "string", "aggregate", "cut", "'lists.pl'"])
+def test_problogs_own_libraries_may_be_used(problog, name):
+    call = "member(X, [a])" if "lists" in name else "X = a"
+    program = f":- use_module(library({name})).\n{NET}q :- findall(X, {call}, [A]), digit(A, 1)."
+    assert Constraint.from_problog(program, "q").inputs == ["net(a)"]
 
 
 def test_without_problog_it_says_what_to_install(monkeypatch):

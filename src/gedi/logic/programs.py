@@ -11,6 +11,7 @@ from typing import Any
 from gedi.errors import LogicError
 from gedi.logic.dimacs import read_text
 from gedi.logic.expressions import Categorical, Formula, Value, conjunction, disjunction
+from gedi.logic.libraries import closed
 from gedi.logic.structure import variables_in
 
 NONE = "none of them"  # the value of an annotated disjunction whose probabilities leave some over
@@ -24,6 +25,7 @@ def read_problog(
     First come the inputs of nets, as the program's text first names them.
     """
     try:
+        from problog.clausedb import ClauseDB
         from problog.engine import DefaultEngine
         from problog.errors import ProbLogError
         from problog.formula import LogicDAG
@@ -38,7 +40,8 @@ def read_problog(
             clauses += PrologString(f"query({query.rstrip('. ')}).")
         lines, domains = _rewritten(clauses)
         engine = DefaultEngine()
-        dag = LogicDAG.create_from(engine.ground_all(engine.prepare(PrologString("\n".join(lines)))))
+        database = closed(ClauseDB.createFrom(PrologString("\n".join(lines)), builtins=engine.get_builtins()))
+        dag = LogicDAG.create_from(engine.ground_all(database))
     except ProbLogError as error:
         raise LogicError(f"problog cannot use the program: {error}".replace("\n", " ")) from error
     if list(dag.evidence()):
