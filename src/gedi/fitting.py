@@ -208,7 +208,8 @@ def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int,
     from gedi.training.terms.symbolic import constraint_change
 
     constrained = constraint_change(Path(args.constraint)) if args.constraint else {}
-    changes = [constrained, _config_file(args.config), args.changes]
+    # Before the config, which may only give the constraint's weight, and after it: the flag's rule has the last word.
+    changes = [constrained, _config_file(args.config), constrained, args.changes]
     return configure(args.preset, args.method, *changes, n_features=n_features, image_shape=image_shape)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from argparse import Namespace
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ import yaml
 from gedi import GEDI
 from gedi.cli import main
 from gedi.errors import ConfigError, DataError, LogicError, RunError
+from gedi.fitting import _settings
 from gedi.logic import Categorical, Constraint
 from gedi.training import runs
 from gedi.training.config import from_dict, override, to_dict
@@ -191,6 +193,21 @@ def test_fit_with_a_constraint_resumes_without_its_file(data, capsys):
     x = np.load(data / "pairs.npz")["x"]
     assert np.array_equal(again.predict_proba(x), model.predict_proba(x))
     assert (again.predict(x) == np.load(data / "pairs.npz")["y"]).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("config", "weight"),
+    [
+        ({"objective": {"symbolic": {"kind": "constraint", "rule": "a, b : 2\na == b", "weight": 5.0}}}, 5.0),
+        ({"objective": {"symbolic": {"weight": 5.0}}}, 5.0),
+        ({"objective": {"symbolic": None}}, 1.0),
+    ],
+)
+def test_the_rule_of_the_flag_wins_over_that_of_the_config(data, config, weight):
+    (data / "config.yaml").write_text(yaml.safe_dump({"training": config}))
+    files = {"constraint": str(data / "rule.txt"), "config": str(data / "config.yaml")}
+    term = _settings(Namespace(preset="smoke", method="gedi", changes={}, **files), 2, None).objective["symbolic"]
+    assert (term.rule, term.weight) == (RULE, weight)
 
 
 def test_groups_that_changed_are_other_data(data, capsys):
