@@ -19,6 +19,7 @@ from gedi.training import runs
 from gedi.training.config import from_dict, override, to_dict
 from gedi.training.model import fit_rows
 from gedi.training.objective import temperature
+from gedi.training.presets import configure
 from gedi.training.views import Views
 
 RULE = "a, b : 2\na < b"
@@ -208,6 +209,25 @@ def test_the_rule_of_the_flag_wins_over_that_of_the_config(data, config, weight)
     files = {"constraint": str(data / "rule.txt"), "config": str(data / "config.yaml")}
     term = _settings(Namespace(preset="smoke", method="gedi", changes={}, **files), 2, None).objective["symbolic"]
     assert (term.rule, term.weight) == (RULE, weight)
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "weight"),
+    [
+        ("paper-mnist", {}, 3000.0),  # beside clusters' 1000, as in the paper's table
+        ("paper-mnist", {"objective": {"symbolic": {"weight": 2.0}}}, 2.0),
+        ("images", {}, 1.0),
+    ],
+)
+def test_a_preset_knows_the_weight_of_a_constraint(preset, changes, weight):
+    term = GEDI(2, preset=preset, constraint=RULE, training=changes).settings(784, (28, 28, 1)).objective["symbolic"]
+    assert term.weight == weight
+
+
+def test_a_constraint_given_with_its_weight_keeps_it():
+    given = {"objective": {"symbolic": {"kind": "constraint", "rule": RULE, "weight": 2.0}}}
+    config = configure("paper-mnist", "gedi", given, n_features=784, image_shape=(28, 28, 1))
+    assert config.objective["symbolic"].weight == 2.0
 
 
 def test_groups_that_changed_are_other_data(data, capsys):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from gedi.errors import ConfigError
+from gedi.training.addition_preset import WEIGHTS
 from gedi.training.config import (
     AugmentConfig,
     DamConfig,
@@ -115,6 +116,7 @@ PRESETS: dict[str, Callable[[], TrainingConfig]] = {
     "smoke": smoke,
     "paper": paper,
 } | IMAGE_PRESETS
+CONSTRAINT_WEIGHTS = {"paper-mnist": WEIGHTS["paper"]}  # of a constraint that is given without one
 SMALL_SIDE = 16  # pixels: up to here an MLP does, and takes minutes less
 FEW_PIXELS = 1024  # of grey images: up to here, too
 SHIFT = 0.05  # of the preset `digits`, as a share of the image's side
@@ -303,7 +305,9 @@ def configure(
     """The settings of a run: a preset, turned into a method, with changes on top."""
     config = with_method(preset(name, n_features=n_features, image_shape=image_shape), method)
     for change in changes:
-        config = override(config, change)
+        before, config = config, override(config, change)
+        if name in CONSTRAINT_WEIGHTS and "symbolic" in config.objective and "symbolic" not in before.objective:
+            config = override(before, {"objective.symbolic.weight": CONSTRAINT_WEIGHTS[name], **change})
     if config.net.encoder == "resnet8" and image_shape is None:
         asked = "" if name is None else f"The preset {name} is for images, and "
         raise ConfigError(
