@@ -28,7 +28,7 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.training import runs
     from gedi.training.config import to_dict
     from gedi.training.expected import check_sizes
-    from gedi.training.groups import find_groups
+    from gedi.training.groups import find_groups, groups_line
     from gedi.training.model import prepare
     from gedi.training.world import is_first_process
 
@@ -66,6 +66,8 @@ def run_fit(args: argparse.Namespace) -> None:
         return
     use_few_threads(config)
     with runs.claimed(args.out) as folder:
+        if line := groups_line(config.objective):
+            say(err, line)
         ready = prepare(rows, config, data.image_shape)
         say(err, "timing a few iterations of each stage, to say what all of them will cost")
         say(err, _cost_line(ready, config, args.n_clusters, data, hardware))

@@ -185,6 +185,7 @@ def test_fit_with_a_constraint_resumes_without_its_file(data, capsys):
     command = ["fit", str(data / "pairs.npz"), "--n-clusters", "2", "--preset", "smoke", "--device", "cpu", *FEW]
     command += ["--constraint", str(data / "rule.txt"), "--training.objective.symbolic.weight", "2"]
     assert main([*command, "--out", str(data / "run")]) == 0
+    assert "the rows of each group are, in this order: a, b\n" in capsys.readouterr().err
     model = runs.load(data / "run")
     assert model.config.objective["symbolic"].weight == 2.0
     (data / "rule.txt").unlink()

@@ -18,12 +18,10 @@ def find_groups(objective: Objective, n_rows: int, n_clusters: int, given: Any =
     ``given`` are the groups the data came with. Without them rows that follow each other are a group: 0 to k-1 are
     the first, for a constraint of k variables.
     """
-    terms = [term for term in active(objective).values() if isinstance(term, Symbolic)]
-    if not terms:
+    term = _active_term(objective)
+    if term is None:
         return None
-    if len(terms) > 1:
-        raise ConfigError("There are several constraints: join them in one, every line of which must hold.")
-    variables = terms[0].constraint.variables
+    variables = term.constraint.variables
     for v in variables:
         if v.size != n_clusters:
             raise ConfigError(
@@ -39,6 +37,19 @@ def find_groups(objective: Objective, n_rows: int, n_clusters: int, given: Any =
             f"of a group one after the other, {k} each, or say with 'groups' which rows belong together."
         )
     return torch.arange(n_rows).view(-1, k)
+
+
+def groups_line(objective: Objective) -> str | None:
+    """Which row of a group is which variable, in one line; None if no constraint counts."""
+    term = _active_term(objective)
+    return None if term is None else f"the rows of each group are, in this order: {', '.join(term.constraint.inputs)}"
+
+
+def _active_term(objective: Objective) -> Symbolic | None:
+    terms = [term for term in active(objective).values() if isinstance(term, Symbolic)]
+    if len(terms) > 1:
+        raise ConfigError("There are several constraints: join them in one, every line of which must hold.")
+    return terms[0] if terms else None
 
 
 def _checked(groups: np.ndarray, n_rows: int, k: int, names: str) -> torch.Tensor:
