@@ -150,6 +150,37 @@ query(seen(p)).
     assert set(constraint.most_likely(log_probs)) == set(constraint.inputs)
 
 
+HIDDEN = """
+nn(net, [X], Y, [0,1]) :: d(X, Y).
+0.2::h(1); 0.2::h(2); 0.2::h(3); 0.3::h(4); 0.1::h(5).
+q :- d(a, 0), h(X), X < 4.
+q :- d(a, 1), h(4).
+"""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_facts_are_summed_out_of_the_best_values_and_the_entropy(problog, method):
+    constraint = Constraint.from_problog(HIDDEN, "q", method=method)
+    even = {"net(a)": torch.tensor([[0.5, 0.5], [0.1, 0.9], [1.0, 0.0]], dtype=torch.float64).log().requires_grad_()}
+    given = torch.tensor([[0.3, 0.15], [0.06, 0.27], [0.6, 0.0]], dtype=torch.float64)
+    given = given / given.sum(1, keepdim=True)
+    torch.testing.assert_close(constraint.marginals(even)["net(a)"], given)
+    assert constraint.most_likely(even)["net(a)"].tolist() == [0, 1, 0]
+    entropy = constraint.entropy(even)
+    torch.testing.assert_close(entropy, torch.special.entr(given).sum(1))
+    entropy.sum().backward()
+    assert even["net(a)"].grad.isfinite().all()
+
+
+def test_more_than_can_be_listed_beside_facts_is_refused(problog):
+    body = ", ".join(f"digit(x{i}, 0)" for i in range(9))
+    constraint = Constraint.from_problog(f"{NET}0.5 :: noise.\nq :- noise, {body}.", "q")
+    log_probs = random_log_probs([v for v in constraint.variables if v.name in constraint.inputs], 1)
+    for question in (constraint.most_likely, constraint.entropy):
+        with pytest.raises(LogicError, match="19,683 joint values"):
+            question(log_probs)
+
+
 def test_a_program_with_an_observed_sum_is_one_constraint_for_all_sums(problog):
     program = """
 nn(digits, [X], Y, [0,1,2]) :: digit(X, Y).

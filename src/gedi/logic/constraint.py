@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from gedi.errors import LogicError
-from gedi.logic import cache, checks, enumeration, evaluation, sdd
+from gedi.logic import cache, checks, enumeration, evaluation, sdd, summing
 from gedi.logic.circuit import Circuit, from_models
 from gedi.logic.expressions import Categorical, Formula, holds
 from gedi.logic.structure import description, variables_in
@@ -55,6 +55,7 @@ class Constraint:
         self.circuit, self.method = _compile(rule, self.variables, method)
         self._fixed: dict[str, torch.Tensor] = {}
         self._layers: dict[torch.device, evaluation.Layers] = {}
+        self._listed: summing.Listed | None = None
 
     @classmethod
     def from_dimacs(cls, cnf: str | Path, *, method: str = "auto") -> Constraint:
@@ -136,8 +137,10 @@ class Constraint:
         return self._by_variable(self._conditional(literals)[1].T)
 
     def entropy(self, log_probs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Entropy in nats of all the variables together, given the rule, [batch]; differentiable."""
+        """Entropy in nats of all the inputs together, given the rule, [batch]; differentiable."""
         literals = self._literals(log_probs)
+        if self._fixed:
+            return summing.entropy(self._log_joint(log_probs, literals.dtype))
         log_prob, marginals = self._conditional(literals)
         # log p(x | rule) = sum of log p(x_v) - log P(rule); a value of probability 0 adds nothing.
         possible = marginals > 0
@@ -147,6 +150,10 @@ class Constraint:
     def most_likely(self, log_probs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The most probable values that satisfy the rule, as indices [batch] for each variable."""
         literals = self._literals(log_probs)
+        if self._fixed:
+            best = self._log_joint(log_probs, literals.dtype).argmax(dim=1)
+            rows = self._rows().rows.to(best.device)[best]
+            return dict(zip(self.inputs, rows.unbind(1), strict=True))
         layers = self._on(literals.device)
         values = evaluation.upward(layers, literals, evaluation.largest)
         return self._chosen(layers, values, evaluation.best_share)
@@ -173,6 +180,17 @@ class Constraint:
         if check:
             checks.check_normalised(literals, parts, self.variables)
         return literals
+
+    def _rows(self) -> summing.Listed:
+        """What the program's own facts make of each row of inputs; listed once."""
+        if self._listed is None:
+            self._listed = summing.listed(self._on(torch.device("cpu")), self.variables, self._fixed)
+        return self._listed
+
+    def _log_joint(self, log_probs: Mapping[str, torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+        log_joint = self._rows().log_joint(log_probs, dtype)
+        checks.check_possible(log_joint.detach().amax(dim=1))
+        return log_joint
 
     def _conditional(self, literals: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """log P(rule) and its gradient, which is the marginals given the rule (the circuit is smooth)."""
