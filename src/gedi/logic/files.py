@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
     """All formulas of the text together, and the variables as declared.
 
-    A line "a, b : 10" declares variables with values 0 to 9, "c : 1..6" and "d : red green" with those; every other
+    A line "a, b : 10" declares variables with values 0 to 9, "c : 1..6" and "d : red, green" with those; every other
     line is a formula, and all of them hold. # begins a comment.
 
     >>> read_constraint("a, b : 10  # digits\\na < b")
@@ -82,16 +82,22 @@ def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
 
 
 def _domain(text: str) -> list[Value]:
-    words = text.split()
+    words = [word.strip() for word in text.split(",")] if "," in text else text.split()
+    low, dots, high = text.partition("..")
     try:
-        if len(words) == 1:
-            low, dots, high = words[0].partition("..")
-            values = range(int(low), int(high) + 1) if dots else range(int(low))
+        if dots:
+            values = range(int(low), int(high) + 1)
+        elif len(words) == 1:
+            values = range(int(words[0]))
+        elif not all(len(word.split()) == 1 for word in words):
+            raise ValueError("a comma too many, or one too few")
         else:
             numbers = all(word.lstrip("-").isdigit() for word in words)
             values = [int(word) if numbers else word for word in words]
     except ValueError as error:
-        raise LogicError(f"{text.strip()!r} is not a domain: write 10, 1..6, or the values.") from error
+        raise LogicError(
+            f"{text.strip()!r} is not a domain: write 10, 1..6, or the values (1 2 3 or 1, 2, 3)."
+        ) from error
     # Asked before the values are listed: a few digits of text must not take a machine's memory.
     if values and (values[-1] - values[0] if isinstance(values, range) else len(values)) >= MOST_VALUES:
         raise LogicError(f"{text.strip()!r} has more than {MOST_VALUES:,} values: use fewer.")
