@@ -174,6 +174,7 @@ class Formula(Node):
     """Anything that is true or false."""
 
     __slots__ = ()
+    __hash__ = Node.__hash__  # comparing builds a formula, as it does for terms
 
     def __and__(self, other: Formula) -> Formula:
         return conjunction([self, other])
@@ -182,6 +183,12 @@ class Formula(Node):
         return disjunction([self, other])
 
     def __xor__(self, other: Formula) -> Formula:
+        return exactly_one(self, other)
+
+    def __eq__(self, other: Formula) -> Formula:  # type: ignore[override]
+        return ~exactly_one(self, other)
+
+    def __ne__(self, other: Formula) -> Formula:  # type: ignore[override]
         return exactly_one(self, other)
 
     def __invert__(self) -> Formula:
