@@ -1,5 +1,6 @@
 """A constraint over categorical variables: compiled once, then exact and batched on any device."""
 
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -240,7 +241,13 @@ def _ordered(used: Sequence[Categorical], declared: Sequence[Categorical] | None
     if declared is None:
         return list(used)
     by_name = {v.name: v for v in used}
+    names: set[str] = set()
     for v in declared:
+        if not isinstance(v, Categorical):
+            raise LogicError(f"variables=[...] holds {v!r}, which is not a variable: pass a Categorical.")
+        if v.name in names:
+            raise LogicError(f"variables=[...] names {v.name!r} twice: name each once.")
+        names.add(v.name)
         if v.name not in by_name:
             raise LogicError(f"The variable {v.name!r} is declared but the constraint does not use it: drop it.")
         if by_name[v.name].values != v.values:
@@ -248,7 +255,6 @@ def _ordered(used: Sequence[Categorical], declared: Sequence[Categorical] | None
                 f"The variable {v.name!r} is declared with {v.size} values and used with {by_name[v.name].size}: "
                 "use the same one."
             )
-    names = {v.name for v in declared}
     for v in used:
         if v.name not in names:
             raise LogicError(f"The constraint uses {v.name!r}, which variables=[...] does not name: add it.")
