@@ -69,7 +69,8 @@ def _value(node: Node, parts: list[Any], columns: dict[str, np.ndarray]) -> Any:
         case "abs":
             return abs(parts[0])
         case "//" | "%":
-            return divide(node.op, parts[0], parts[1], node)
+            above, below = _roomy(parts)
+            return divide(node.op, above, below, node)
         case "+" | "-" | "*":
             return ARITHMETIC[node.op](*_roomy(parts))
         case "==" | "!=" | "<" | "<=" | ">" | ">=":

@@ -149,7 +149,7 @@ class _Compiler:
                 return False
             return place == len(scope) - 1 or used | {value}
 
-        return self.diagram(scope, frozenset(), step)
+        return self.diagram(scope, frozenset() if scope else True, step)
 
     def _table(self, node: Formula) -> Any:
         columns = sorted(range(len(node.children)), key=lambda c: self.position[node.children[c].data[0]])
