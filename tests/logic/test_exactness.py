@@ -13,9 +13,12 @@ import scipy.signal
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
+from gedi import GEDI
 from gedi.errors import LogicError
 from gedi.logic import Categorical, Constraint
+from gedi.logic.structure import description
 
 from .conftest import METHODS, model_log_probs, models, needs_sdd, random_constraints, random_log_probs
 
@@ -224,6 +227,21 @@ def test_constraints_can_be_pickled_for_other_processes():
     again = pickle.loads(pickle.dumps(constraint))
     assert torch.equal(again.log_prob(log_probs), constraint.log_prob(log_probs))
     assert torch.equal(copy.deepcopy(constraint).log_prob(log_probs), constraint.log_prob(log_probs))
+
+
+def test_deep_constraints_can_be_pickled_copied_and_cloned():
+    a, b = Categorical("a", 4), Categorical("b", 4)
+    rule, total = a < b, a + b
+    for i in range(2000):
+        rule, total = rule ^ (a == i % 4), total + i
+    constraint = Constraint(rule & (total > 0))
+    log_probs = random_log_probs([a, b], 3)
+    copies = [pickle.loads(pickle.dumps(constraint)), copy.deepcopy(constraint)]
+    copies.append(clone(GEDI(4, constraint=constraint)).constraint)
+    for again in copies:
+        assert again.inputs == ["a", "b"]
+        assert torch.equal(again.log_prob(log_probs), constraint.log_prob(log_probs))
+    assert description(copies[0].formula) == description(constraint.formula)
 
 
 def test_half_precision_is_widened():

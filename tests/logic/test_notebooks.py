@@ -16,6 +16,14 @@ def test_a_notebook_shows_the_rule_and_the_values_as_text():
     assert "0, 1, 2, 3, 4, 5, 6, 7, 8, ..., 99" in html
 
 
+def test_a_rule_of_shared_parts_is_cut_before_it_is_written_out():
+    a, b = Categorical("a", 2), Categorical("b", 2)
+    rule = a == b
+    for _ in range(200):
+        rule = (rule ^ (a == 1)) ^ (rule ^ (b == 1))
+    assert len(repr(rule)) < 600 and repr(rule).endswith(" ...")
+
+
 def test_a_long_rule_is_cut():
     a = Categorical("a", 100)
     rule = a == 0

@@ -19,7 +19,6 @@ from gedi.logic.structure import description, variables_in
 METHODS = ("auto", "enumeration", "sdd")
 # Up to here listing the models is faster than the compiled circuit; see benchmarks/logic.py.
 FEW_LITERALS = 10_000
-LONGEST_RULE = 500  # letters of a rule shown in a notebook
 FEW_VALUES = 10  # of a variable, shown in a notebook
 
 
@@ -109,15 +108,13 @@ class Constraint:
 
     def _repr_html_(self) -> str:
         """How a notebook shows it: the rule, its variables and what it was compiled to."""
-        rule = repr(self.formula)
-        rule = rule if len(rule) <= LONGEST_RULE else rule[:LONGEST_RULE] + " ..."
         lines = "".join(
             f"<tr><td>{escape(v.name)}</td><td>{v.size}</td><td>{escape(_few_values(v))}</td></tr>"
             for v in self.variables
         )
         head = "<tr><th>variable</th><th>size</th><th>values</th></tr>"
-        size = f"{escape(self.method)}, {self.circuit.nodes:,} nodes"
-        return f"<div><b>Constraint</b> <code>{escape(rule)}</code> ({size})<table>{head}{lines}</table></div>"
+        rule, size = escape(repr(self.formula)), f"{escape(self.method)}, {self.circuit.nodes:,} nodes"
+        return f"<div><b>Constraint</b> <code>{rule}</code> ({size})<table>{head}{lines}</table></div>"
 
     @property
     def inputs(self) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gedi.errors import LogicError
-from gedi.logic.expressions import Categorical, Node
-from gedi.logic.structure import postorder
+from gedi.logic.expressions import Categorical
+from gedi.logic.nodes import Node, postorder
 
 MAX_COMBINATIONS = 2_000_000  # of values of all variables: 2 MB of booleans a formula, a fraction of a second
 

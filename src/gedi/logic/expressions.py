@@ -11,41 +11,11 @@ from typing import Any
 import numpy as np
 
 from gedi.errors import LogicError
+from gedi.logic.nodes import Node
 
 MAX_CALLS = 1_000_000  # combinations a Python predicate is asked about before we say that it is too wide
 
 Value = int | str
-
-
-class Node:
-    """One node of an expression: what it does, to what, and (variables, numbers, tables) its own data."""
-
-    __slots__ = ("children", "data", "op")
-
-    def __init__(self, op: str, children: tuple[Node, ...] = (), data: Any = None) -> None:
-        self.op, self.children, self.data = op, children, data
-
-    def __bool__(self) -> bool:
-        raise LogicError(
-            f"The expression {self} has no truth value of its own: write & | ~ for and, or, not, "
-            "and (a < b) & (b < c) for a < b < c."
-        )
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        match self.op:
-            case "variable":
-                return self.data[0]
-            case "number" | "text":
-                return str(self.data)
-            case "table":
-                return f"table([{', '.join(map(str, self.children))}], {len(self.data)} rows)"
-            case "not" | "abs" | "and" | "or" | "exactly_one" | "all_different":
-                return f"{self.op}({', '.join(map(str, self.children))})"
-            case _:
-                return f"({self.children[0]} {self.op} {self.children[1]})"
 
 
 class Term(Node):

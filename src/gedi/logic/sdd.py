@@ -14,9 +14,10 @@ from typing import Any
 from gedi.errors import LogicError
 from gedi.logic.circuit import Circuit
 from gedi.logic.enumeration import ARITHMETIC, COMPARISON, divide
-from gedi.logic.expressions import Categorical, Formula, Node
+from gedi.logic.expressions import Categorical, Formula
 from gedi.logic.extraction import circuit_of
-from gedi.logic.structure import postorder, variables_in
+from gedi.logic.nodes import Node, postorder
+from gedi.logic.structure import variables_in
 
 MAX_STEPS = 20_000_000  # of one diagram or one arithmetic operation: minutes of work, gigabytes of nodes
 

@@ -1,4 +1,4 @@
-"""Walking expressions: every node once, the variables in them, a description to know them again by."""
+"""What is in an expression: its variables, and a description to know it again by."""
 
 from __future__ import annotations
 
@@ -7,23 +7,8 @@ from typing import Any
 import numpy as np
 
 from gedi.errors import LogicError
-from gedi.logic.expressions import Categorical, Node
-
-
-def postorder(root: Node) -> list[Node]:
-    """Every node once, children first; no recursion, since programs and CNF files make deep expressions."""
-    order: list[Node] = []
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(root, False)]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((child, False) for child in reversed(node.children))
-    return order
+from gedi.logic.expressions import Categorical
+from gedi.logic.nodes import Node, postorder
 
 
 def variables_in(root: Node) -> list[Categorical]:

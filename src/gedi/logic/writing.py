@@ -10,9 +10,9 @@ from pathlib import Path
 from gedi.errors import LogicError
 from gedi.logic.constraint import Constraint
 from gedi.logic.dimacs import read_text
-from gedi.logic.expressions import Categorical, Node, Value
+from gedi.logic.expressions import Categorical, Value
 from gedi.logic.files import FUNCTIONS, read_constraint
-from gedi.logic.structure import postorder
+from gedi.logic.nodes import Node, postorder
 
 LONGEST = 100_000  # characters; beyond that a formula is data, not a setting
 
