@@ -96,6 +96,16 @@ def test_a_comparison_either_way_leaves_its_variables_where_they_stand(rule):
     assert Constraint(rule).inputs == ["a", "b"]
 
 
+def test_a_chain_is_one_node_however_long():
+    rule, other = a < b, a < b
+    for i in range(300):
+        rule, other = rule & (c != i % 10), (c == i % 10) | other
+    assert (rule.op, len(rule.children)) == ("and", 301) and (other.op, len(other.children)) == ("or", 301)
+    assert len((rule & rule).children) == 301
+    with pytest.raises(LogicError, match="No values"):
+        Constraint(rule)
+
+
 @needs_sdd
 def test_strings_shared_by_two_variables_compare():
     other = Categorical("other", ["blue", "red", "white"])

@@ -57,6 +57,15 @@ def test_a_programs_variables_get_plain_names(tmp_path):
         constraint_text(Constraint.from_problog(net + "0.5 :: f.\nq :- f, d(a, 1).", "q"))
 
 
+def test_what_is_too_deep_to_be_read_back_is_said_shortly():
+    rule = a < b
+    for i in range(500):
+        rule = rule ^ (a == i % 4)
+    with pytest.raises(LogicError, match="is not a formula: ") as caught:
+        constraint_text(Constraint(rule))
+    assert len(str(caught.value)) < 500
+
+
 @pytest.mark.parametrize(
     ("source", "says"),
     [

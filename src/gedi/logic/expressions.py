@@ -147,10 +147,10 @@ class Formula(Node):
     __hash__ = Node.__hash__  # comparing builds a formula, as it does for terms
 
     def __and__(self, other: Formula) -> Formula:
-        return conjunction([self, other])
+        return _chain("and", self, _formula(other))
 
     def __or__(self, other: Formula) -> Formula:
-        return disjunction([self, other])
+        return _chain("or", self, _formula(other))
 
     def __xor__(self, other: Formula) -> Formula:
         return exactly_one(self, other)
@@ -166,6 +166,14 @@ class Formula(Node):
 
 
 Operand = Term | int | str
+
+
+def _chain(op: str, left: Formula, right: Formula) -> Formula:
+    """One node for f & g & h, which so does not get deeper as it gets longer."""
+    first, second = (f.children if f.op == op else (f,) for f in (left, right))
+    if left.op == right.op == op:  # they may share parts, and joining such chains again and again would double them
+        return Formula(op, tuple({id(part): part for part in (*first, *second)}.values()))
+    return Formula(op, first + second)
 
 
 def conjunction(formulas: Iterable[Formula]) -> Formula:

@@ -23,6 +23,7 @@ from gedi.logic.expressions import (
 )
 
 MOST_VALUES = 10_000  # of a variable
+LONGEST_LINE = 200  # characters of a line that are shown
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -110,8 +111,9 @@ def _formula(line: str, variables: dict[str, Categorical]) -> Formula:
     except LogicError:
         raise
     except (SyntaxError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
-        why = error.args[0] if error.args else "it is too deep"
-        raise LogicError(f"{line!r} is not a formula: {why}.") from error
+        why = "it is nested too deeply" if isinstance(error, RecursionError | MemoryError) else error.args[0]
+        shown = line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " ..."
+        raise LogicError(f"{shown!r} is not a formula: {why}.") from error
     if not isinstance(value, Formula):
         raise LogicError(f"{line!r} is not a formula: compare something, as in a + b == c.")
     return value
