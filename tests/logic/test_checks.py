@@ -37,6 +37,7 @@ def with_nan(x):
         (spoilt("beta", lambda x: x[:, :3]), r"shape \(5, 3\), but 'beta' has 4 values"),
         (spoilt("beta", lambda x: x[0]), r"shape \(4,\)"),
         (spoilt("beta", lambda x: x[:4]), "has 4 rows and log_probs\\['alpha'\\] has 5"),
+        (spoilt("beta", lambda x: x.to("meta")), "'beta'\\] is on meta and log_probs\\['alpha'\\] on cpu"),
         (spoilt("beta", lambda x: x.long()), "torch.int64"),
         (spoilt("beta", lambda x: x.tolist()), "list"),
         (spoilt("beta", with_nan), "'beta'\\], row 2, holds NaN"),

@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 
+import numpy as np
 import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -67,6 +68,8 @@ def count(rule, method="auto", variables=None) -> int:
         (a + b < 10**30, 100),
         (a + b == 10**30 - 10**30, 1),
         (table([a, b], [(0, 1), (1, 0), (0, 1)]), 2),
+        (table([a], [0, 1]) & table([colour], ["red", ("blue",)]), 4),
+        (Categorical("n", np.int64(3)) < 2, 2),
         (holds(lambda x, y: x in (1, 3) and x < y, a, b), 14),
         ((colour == "red") | (colour != "blue"), 2),
         ((colour == "red") & (a > 7), 2),
@@ -164,6 +167,7 @@ def test_even_parity_of_twenty_bits():
         (lambda: Categorical("", 3), "name"),
         (lambda: Categorical("x", 1), "at least 2"),
         (lambda: Categorical("x", [1, "a"]), "mixes"),
+        (lambda: Categorical("x", 3.0), "domain of 'x' is 3.0"),
         (lambda: Categorical("x", [1, 1]), "twice"),
         (lambda: a == 12, "not in its domain"),
         (lambda: colour == "pink", "not in its domain"),
@@ -182,6 +186,8 @@ def test_even_parity_of_twenty_bits():
         (lambda: all_different(a, a), "twice"),
         (lambda: table([a, a], [(1, 1)]), "different variables"),
         (lambda: table([a, b], [(1, 2, 3)]), "3 values for 2 variables"),
+        (lambda: table([a, b], [0, 1]), "1 values for 2 variables"),
+        (lambda: table([a], [1.5]), "1.5, which is not in its domain"),
         (lambda: table([a, b], [(1, 12)]), "not in its domain"),
         (lambda: holds(lambda *_: True, 3), "not a variable"),
         (lambda: holds(lambda *_: True, *(Categorical(f"v{i}", 10) for i in range(7))), "combinations"),

@@ -37,6 +37,11 @@ def check_shapes(log_probs: Mapping[str, torch.Tensor], variables: Sequence[Cate
             )
         if batch is None:
             batch = v.name, len(given)
+        elif given.device != log_probs[batch[0]].device:
+            raise LogicError(
+                f"log_probs[{v.name!r}] is on {given.device} and log_probs[{batch[0]!r}] on "
+                f"{log_probs[batch[0]].device}: move them to one device."
+            )
         elif len(given) != batch[1]:
             raise LogicError(
                 f"log_probs[{v.name!r}] has {len(given)} rows and log_probs[{batch[0]!r}] has {batch[1]}: "

@@ -107,7 +107,11 @@ class Categorical(Term):
     def __init__(self, name: str, domain: int | Sequence[Value]) -> None:
         if not isinstance(name, str) or not name:
             raise LogicError(f"A variable needs a name, got {name!r}: pass a string.")
-        values = tuple(range(domain)) if isinstance(domain, int) else tuple(domain)
+        if isinstance(domain, int | np.integer):
+            domain = range(int(domain))
+        if not isinstance(domain, Iterable):
+            raise LogicError(f"The domain of {name!r} is {domain!r}: give a number of values, or the values.")
+        values = tuple(domain)
         if len(values) < 2:
             raise LogicError(f"The domain of {name!r} has {len(values)} value(s): a variable needs at least 2.")
         kinds = {str if isinstance(v, str) else int if isinstance(v, int | np.integer) else type(v) for v in values}
@@ -206,8 +210,8 @@ def all_different(*variables: Term) -> Formula:
     return conjunction(s != t for s, t in itertools.combinations(terms, 2))
 
 
-def table(variables: Sequence[Categorical], rows: Iterable[Sequence[Value]]) -> Formula:
-    """The variables together take the values of one of the rows.
+def table(variables: Sequence[Categorical], rows: Iterable[Sequence[Value] | Value]) -> Formula:
+    """The variables together take the values of one of the rows; of one variable, a row may be the value itself.
 
     >>> table([Categorical("a", 2), Categorical("b", ["x", "y"])], [(0, "x"), (1, "y")])
     table([a, b], 2 rows)
@@ -217,7 +221,8 @@ def table(variables: Sequence[Categorical], rows: Iterable[Sequence[Value]]) -> 
         raise LogicError(f"table() needs different variables, got {list(variables)}: name each once.")
     places = [{value: i for i, value in enumerate(v.values)} for v in variables]
     indices: list[list[int]] = []
-    for number, row in enumerate(rows):
+    for number, given in enumerate(rows):
+        row = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
         if len(row) != len(variables):
             raise LogicError(
                 f"Row {number} of the table has {len(row)} values for {len(variables)} variables: {row!r}."
