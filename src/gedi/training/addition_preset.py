@@ -17,7 +17,7 @@ from gedi.training.config import (
     TrainingConfig,
 )
 from gedi.training.image_presets import paper_mnist
-from gedi.training.presets import random_start
+from gedi.training.presets import CONSTRAINT_WEIGHTS, random_start
 from gedi.training.terms import Energy, Gaussian, Sinkhorn, Symbolic
 
 Entry = TypeVar("Entry")
@@ -95,7 +95,8 @@ def _nearest(known: dict[int, Entry], n: int) -> Entry:
 
 
 SCALES: dict[str, Callable[[int], TrainingConfig]] = {"smoke": smoke, "laptop": laptop, "paper": paper}
-WEIGHTS = {"smoke": 3.0, "laptop": 3.0, "paper": 3000.0}  # of -log P(a + b = c); the paper's is 3 times that of L_DI
+# Of -log P(a + b = c): three times that of L_DI everywhere.
+WEIGHTS = {"smoke": 3.0, "laptop": 3.0, "paper": CONSTRAINT_WEIGHTS["paper-mnist"]}
 ALONE = {"laptop": 200}  # iterations of the constraint alone, which holds for certain within a hundred
 VIEWS: dict[str, Literal["x", "both"]] = {"smoke": "both", "laptop": "both", "paper": "x"}  # that must add up
 
