@@ -1,6 +1,7 @@
 """GEDI as scikit-learn sees it: conventions, determinism, and one clear sentence for bad input."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gedi import GEDI
 from gedi.data import load
 from gedi.errors import RunError
+from gedi.training import runs
 
 TINY = {
     "step1.iterations": 3,
@@ -168,6 +170,15 @@ def test_columns_of_a_data_frame_are_kept_with_the_run(tmp_path):
     assert GEDI.load(tmp_path / "run").model_.columns == ["a", "b"]
 
 
+def test_a_loaded_model_refuses_columns_in_another_order(tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    tiny().fit(frame).save(tmp_path / "run")
+    for again in (GEDI.load(tmp_path / "run"), GEDI.from_pretrained(tmp_path / "run")):
+        assert len(again.predict(frame)) == len(X)
+        with pytest.raises(ValueError, match="same order"):
+            again.predict(frame[["b", "a"]])
+
+
 def test_what_is_shown_at_a_prompt_is_short(fitted):
     assert repr(fitted).startswith("GEDI(") and "<style>" in fitted._repr_html_()
     assert re.fullmatch(r"TrainedModel\(2 features, \d clusters, [\d,]+ weights, seed \d+\)", repr(fitted.model_))
@@ -189,6 +200,20 @@ def test_a_saved_model_says_the_same(fitted, tmp_path):
     for name in ("predict", "predict_proba", "transform", "score_samples", "ood_score"):
         assert np.array_equal(getattr(again, name)(X), getattr(fitted, name)(X)), name
     assert np.array_equal(again.sample(5), fitted.sample(5))
+
+
+@pytest.mark.parametrize("options", [{}, {"random_state": None, "n_init": 1}, {"constraint": "a, b: 2\na != b"}])
+def test_a_loaded_model_has_the_parameters_that_were_given(tmp_path, options):
+    given = tiny(**options)
+    given.fit(X).save(tmp_path / "run")
+    assert GEDI.load(tmp_path / "run").get_params() == given.get_params()
+
+
+@pytest.mark.parametrize("asked", [None, 3, {"preset": 3, "training": [1], "random_state": "x", "constraint": True}])
+def test_parameters_that_a_run_does_not_tell_are_the_defaults(fitted, tmp_path, asked):
+    runs.save(replace(fitted.model_, results={"asked": asked}), tmp_path)
+    again = GEDI.load(tmp_path)
+    assert again.get_params() == GEDI(n_clusters=2, random_state=fitted.model_.seed).get_params()
 
 
 def test_an_existing_folder_is_not_written_over(fitted, tmp_path):

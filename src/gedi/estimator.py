@@ -27,7 +27,9 @@ from gedi.training.config import TrainingConfig
 from gedi.training.journal import Progress
 from gedi.training.model import TrainedModel, fit_rows
 from gedi.training.presets import configure
-from gedi.training.terms.symbolic import constraint_change
+from gedi.training.terms.symbolic import Symbolic, constraint_change
+
+ASKED = {"preset": str, "method": str, "n_init": int, "training": dict, "random_state": int}  # as a run keeps them
 
 
 class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
@@ -72,6 +74,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     """
 
     n_features_in_: int
+    feature_names_in_: np.ndarray
     model_: TrainedModel
 
     def __init__(
@@ -120,6 +123,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         names: Any = getattr(self, "feature_names_in_", None)
         if names is not None:  # of a data frame: the command line reads files by them
             self.model_.results["columns"] = [str(name) for name in names]
+        self.model_.results["asked"] = self._asked()
         self._set_learned(rows)
         return self
 
@@ -191,11 +195,23 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     @classmethod
     def _around(cls, model: TrainedModel) -> Self:
-        estimator = cls(n_clusters=model.n_clusters, random_state=model.seed)
+        estimator = cls(n_clusters=model.n_clusters, **_given(model))
         estimator.model_ = model
         estimator.n_features_in_ = model.n_features
+        if model.columns is not None:  # scikit-learn refuses a data frame whose columns stand in another order
+            estimator.feature_names_in_ = np.array(model.columns, dtype=object)
         estimator._set_learned(None)
         return estimator
+
+    def _asked(self) -> dict[str, Any]:
+        """What was given, kept with the run so that a model read back can be cloned and trained again."""
+        asked = {"preset": self.preset, "method": self.method, "constraint": self.constraint is not None}
+        asked |= {"n_init": None if self.n_init is None else int(self.n_init)}
+        asked |= {"training": None if self.training is None else dict(self.training)}
+        state: Any = self.random_state
+        if state is None or isinstance(state, int):
+            asked["random_state"] = state
+        return asked
 
     def _set_learned(self, rows: np.ndarray | None) -> None:
         config = self.model_.config
@@ -218,6 +234,21 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         rows = check_rows(given, n_clusters=None, allow_single_row=True, images=shape is not None)
         validate_data(self, given, reset=False, skip_check_array=True)
         return rows
+
+
+def _given(model: TrainedModel) -> dict[str, Any]:
+    """The parameters that a run was fitted with, as far as it tells; its results may come from a stranger."""
+    given: dict[str, Any] = {"random_state": model.seed}
+    if not isinstance(model.results.get("asked"), dict):
+        return given
+    asked: dict[str, Any] = model.results["asked"]
+    given |= {name: asked[name] for name, kind in ASKED.items() if type(asked.get(name)) is kind}
+    if asked.get("random_state", model.seed) is None:
+        given["random_state"] = None
+    symbolic = model.config.objective.get("symbolic")
+    if asked.get("constraint") is True and isinstance(symbolic, Symbolic):
+        given["constraint"] = symbolic.rule
+    return given
 
 
 def _image_shape(x: Any) -> tuple[int, int, int] | None:
