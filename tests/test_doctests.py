@@ -18,6 +18,7 @@ MODULES = [
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
 ]
 WITH_EXAMPLES = {
+    "gedi.data.pixels",
     "gedi.data.sources",
     "gedi.logic.constraint",
     "gedi.logic.dimacs",

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gedi.explore.uploads import rows_of
+from gedi.training import runs
+
 FLAGS = ["--preset", "smoke"]
 for _setting in ("step1", "embedding", "step2"):
     FLAGS.append(f"--training.{_setting}.iterations=2")
@@ -99,6 +102,32 @@ def test_arrays_of_images_train_and_are_evaluated(gedi, tmp_path, capsys, shape,
     np.save(tmp_path / "y.npy", x.reshape(12, 10, 40, *shape[3:]))
     assert gedi("eval", tmp_path / "run", tmp_path / "y.npy") == 2
     assert "trained on images of 20x20" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("black", "white"), [(0, 16), (-1, 1), (0, 255)])
+def test_pictures_come_in_the_values_that_the_run_was_trained_on(gedi, tmp_path, black, white):
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 20, 20), dtype=np.uint8)
+    values = black + (white - black) / 255 * pixels
+    np.save(tmp_path / "x.npy", values.astype("float32"))
+    assert gedi("fit", tmp_path / "x.npy", "--n-clusters", 2, "--out", tmp_path / "run", *FLAGS) == 0
+    (tmp_path / "pictures").mkdir()
+    for i, one in enumerate(pixels):
+        Image.fromarray(one).save(tmp_path / "pictures" / f"{i:02}.png")
+    for name in ("x.npy", "pictures"):
+        assert gedi("predict", tmp_path / "run", tmp_path / name, "--out", tmp_path / f"{name}.npz") == 0
+    array, pictures = (np.load(tmp_path / f"{name}.npz") for name in ("x.npy", "pictures"))
+    np.testing.assert_allclose(pictures["log_density"], array["log_density"], rtol=1e-5)
+    dropped, _ = rows_of((tmp_path / "pictures" / "00.png").read_bytes(), "00.png", runs.load(tmp_path / "run"))
+    np.testing.assert_allclose(dropped, values[:1].reshape(1, -1), atol=1e-5)
+
+
+def test_pictures_are_refused_where_black_and_white_are_not_known(gedi, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(12, 20, 20)).astype("float32"))
+    assert gedi("fit", tmp_path / "x.npy", "--n-clusters", 2, "--out", tmp_path / "run", *FLAGS) == 0
+    (tmp_path / "pictures").mkdir()
+    noise("L", 0).save(tmp_path / "pictures" / "one.png")
+    assert gedi("predict", tmp_path / "run", tmp_path / "pictures", "--out", tmp_path / "p.npz") == 2
+    assert "black and white" in capsys.readouterr().err
 
 
 def test_a_folder_without_pictures_is_refused(refused, tmp_path):

@@ -3,7 +3,7 @@
 # pyright: reportMissingTypeStubs=false
 import difflib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -86,6 +86,7 @@ def load(
     drop: Sequence[str] = (),
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
+    as_values: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Dataset:
     """Load a data set by name, or a file or a folder of images by path.
 
@@ -99,8 +100,9 @@ def load(
     `columns` names the features one by one, in the order they are wanted in, whatever else the table holds.
 
     Images of a folder are resized to `size` (32 by default; a pair is height, width), and have one channel if all of
-    them are grey, else three, unless `channels` decides. Its sub-folders 'train'
-    and 'test', if it has both, are its splits; other sub-folders are labels, unless label_column="".
+    them are grey, else three, unless `channels` decides. Their pixels are bytes, which `as_values`, if given, turns
+    into the values wanted. Its sub-folders 'train' and 'test', if it has both, are its splits; other sub-folders are
+    labels, unless label_column="".
     Arrays of more than 1 GiB stay on disk and are read as they are looked at: see `gedi.data.streaming`.
     """
     if split not in SPLITS:
@@ -122,7 +124,9 @@ def load(
         return _addition(split, n, seed)
     if isinstance(data, str) and name in IMAGES:
         return _subset(_named_images(name, split), n, seed)
-    return _subset(_from_path(data, split, Wanted(label_column, columns, drop), size, channels), n, seed)
+    found = _subset(_from_path(data, split, Wanted(label_column, columns, drop), size, channels), n, seed)
+    is_folder = found.files is not None
+    return replace(found, x=as_values(found.x)) if is_folder and as_values is not None else found
 
 
 def stream(
@@ -135,12 +139,14 @@ def stream(
     drop: Sequence[str] = (),
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
+    as_values: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Stream:
     """What ``load`` would give, without labels, a block at a time: a file of rows may be larger than memory."""
     path = Path(data).expanduser()
     is_name = isinstance(data, str) and data.lower() in NAMES
     if is_name or not path.is_file():
-        whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, size=size, channels=channels)
+        images: dict[str, Any] = {"size": size, "channels": channels, "as_values": as_values}
+        whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, **images)
         return Stream(whole.name, files.array_blocks(whole.x), whole.files)
     return Stream(path.stem, files.read_blocks(path, split=split, wanted=Wanted(label_column, columns, drop)))
 

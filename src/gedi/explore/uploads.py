@@ -14,7 +14,6 @@ from PIL import Image
 from gedi.data import checked_blocks, stream
 from gedi.data.folder import UNREADABLE, read_folder
 from gedi.errors import DataError
-from gedi.explore.pixels import as_values
 from gedi.training.model import TrainedModel
 
 BODY_BYTES = 32 * 2**20  # of one file
@@ -101,4 +100,4 @@ def _picture(body: bytes, name: str, suffix: str, model: TrainedModel) -> np.nda
             pictures = read_folder(Path(folder), size=(height, width), channels=channels, labels=False)
         except DataError as error:
             raise DataError(f"{name} cannot be read as a picture: it is damaged.") from error
-    return as_values(pictures.x.reshape(1, -1), model)
+    return model.values_of_bytes(pictures.x).reshape(1, -1).astype(np.float64)

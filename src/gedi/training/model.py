@@ -13,6 +13,7 @@ import torch
 
 from gedi.data import Scaler
 from gedi.data.augment import Augment, row_augmentation
+from gedi.data.pixels import usual_ends, values_of_bytes
 from gedi.data.scaled_rows import Rows, joined, scaled
 from gedi.errors import DataError
 from gedi.nets import GediNet, MLPEncoder
@@ -72,10 +73,23 @@ class TrainedModel:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How `gedi.data.load` is to read new data: the columns by name, images in the size and channels known."""
+        """How `gedi.data.load` is to read new data: columns by name, images in the size, channels and values known."""
         if self.image_shape is None or self.image_shape[2] not in (1, 3):
             return {"columns": self.columns}
-        return {"size": self.image_shape[:2], "channels": self.image_shape[2]}
+        return {"size": self.image_shape[:2], "channels": self.image_shape[2], "as_values": self.values_of_bytes}
+
+    def values_of_bytes(self, pixels: np.ndarray) -> np.ndarray:
+        """Pixels 0 .. 255 in the values that the run was trained on."""
+        return values_of_bytes(pixels, *self.black_and_white)
+
+    @property
+    def black_and_white(self) -> tuple[float, float]:
+        """Which values the run's images have for black and white, by the values it was trained on."""
+        margin = self.config.sampler.box_margin
+        low, high = (self.box.low + margin).numpy()[None], (self.box.high - margin).numpy()[None]
+        if self.config.scaling == "pixels":
+            low, high = np.full_like(low, -1.0), np.full_like(high, 1.0)
+        return usual_ends(float(self.scaler.inverse(low).min()), float(self.scaler.inverse(high).max()))
 
     @property
     def has_clusters(self) -> bool:
