@@ -38,9 +38,8 @@ def run_fit(args: argparse.Namespace) -> None:
     config = _settings(args, rows.shape[1], data.image_shape)
     check_sizes(config, rows.shape[1], args.n_clusters, data.image_shape)
     find_groups(config.objective, len(rows), args.n_clusters, data.groups)
-    path = Path(args.data)
     plan = {
-        "data": str(path.resolve()) if path.exists() else args.data,
+        "data": _to_find_again(args.data),
         "label_column": args.label_column,
         "drop": args.drop,
         "rows_sha256": runs.fingerprint(rows),
@@ -149,7 +148,7 @@ def _train_in(
     config = from_dict(plan["training"])
     checkpoints = Checkpoints(folder)
     about = {"data": data.name, "method": plan["method"], "hardware": plan["hardware"]}
-    if data.feature_names and Path(plan["data"]).is_file():
+    if data.feature_names and Path(plan["data"]).is_absolute():
         about["columns"] = data.feature_names  # new data is read by these names
     if data.unreadable:
         about["unreadable"] = data.unreadable
@@ -187,6 +186,13 @@ def _train_in(
     say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
     _report(folder, data)
     say(out, f"next: gedi predict {folder} {plan['data']} --out clusters.csv")
+
+
+def _to_find_again(data: str) -> str:
+    """What `load` took: a known name, whatever files there are of that name, or a path, from any folder."""
+    from gedi.data import NAMES
+
+    return data if data.lower() in NAMES else str(Path(data).expanduser().resolve())
 
 
 def _checked(data: Dataset, n_clusters: int) -> Any:

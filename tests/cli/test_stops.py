@@ -34,6 +34,23 @@ def test_a_run_whose_save_failed_is_finished_by_resume(home, tmp_path, monkeypat
     assert models[0] == models[1]
 
 
+@pytest.mark.parametrize("is_run", [True, False])
+def test_a_folder_or_file_named_like_a_data_set_is_not_in_the_way(tmp_path, monkeypatch, capsys, gedi, tiny, is_run):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    fit = ("fit", "moons", "--n-clusters", 2, "--out", "moons" if is_run else "run", *tiny)
+    if not is_run:
+        (tmp_path / "moons").write_text("mine")
+    with monkeypatch.context() as broken:
+        broken.setattr(runs, "write_results", stop)
+        assert gedi(*fit) == 130
+    assert gedi(*fit, "--resume") == 0
+    assert f"next: gedi predict {fit[5]} moons --out" in capsys.readouterr().out
+    assert runs.load(fit[5]).columns is None
+
+
 def test_resume_refuses_data_that_changed(home, tmp_path, monkeypatch, capsys, gedi, tiny):
     def stop(*_):
         raise KeyboardInterrupt
