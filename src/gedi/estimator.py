@@ -146,15 +146,18 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         return self._model().transform(self._rows(X))
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Unnormalised log density, higher is more typical."""
+        """Unnormalised log density, higher is more typical; methods without a density never trained it."""
         return self._model().score_samples(self._rows(X))
 
     def ood_score(self, X: Any) -> np.ndarray:
-        """-||d log p / dx||, higher is more in-distribution."""
+        """-||d log p / dx||, higher is more in-distribution; methods without a density never trained it."""
         return self._model().ood_score(self._rows(X))
 
     def sample(self, n_samples: int = 1, *, random_state: int = 0) -> np.ndarray:
-        """New rows [n_samples, d] drawn from the model's density; of images, all pixels of one in a row."""
+        """New rows [n_samples, d] drawn from the model's density; of images, all pixels of one in a row.
+
+        Methods without a density ("swav", "barlow", ...) never trained it: their samples tell nothing of the data.
+        """
         return self._model().sample(n_samples, seed=random_state)
 
     def save(self, folder: str | Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gedi.errors import DataError
-from gedi.report.terminal import out, say
+from gedi.errors import DataError, RunError
+from gedi.report.terminal import err, out, say
 
 MOST_VALUES = 2**28  # of one draw of samples: 1 GiB in float32
 
@@ -14,6 +14,7 @@ MOST_VALUES = 2**28  # of one draw of samples: 1 GiB in float32
 def run_predict(args: argparse.Namespace) -> None:
     from gedi.data import checked_blocks, stream
     from gedi.data.output import TABLES, check_new, new_table
+    from gedi.report.measures import has_density
     from gedi.report.tables import image_names, prediction_columns
     from gedi.training import runs
 
@@ -22,22 +23,32 @@ def run_predict(args: argparse.Namespace) -> None:
     model = runs.load(args.model)
     data = stream(args.data, label_column=args.label_column, **model.reading)
     rows, shape = 0, model.image_shape
+    left_out = () if has_density(model) else ("log_density", "ood_score")
+    if left_out:
+        say(err, f"{args.model} was trained without a density: {' and '.join(left_out)} are left out")
     with new_table(path) as write:
         for block in checked_blocks(data.blocks, n_features=model.n_features, name=args.data, image_shape=shape):
             names = None if data.files is None else data.files[rows : rows + len(block)]
-            write(image_names(names) | prediction_columns(model, block, embed=args.embed))
+            columns = image_names(names) | prediction_columns(model, block, embed=args.embed)
+            write({name: column for name, column in columns.items() if name not in left_out})
             rows += len(block)
     say(out, f"{rows} rows -> {args.out}")
 
 
 def run_sample(args: argparse.Namespace) -> None:
     from gedi.data.output import TABLES, check_new, new_file, new_table
+    from gedi.report.measures import has_density
     from gedi.report.tables import draw_samples
     from gedi.training import runs
 
     path = Path(args.out)
     check_new(path, (*TABLES, ".png"))
     model = runs.load(args.model)
+    if not has_density(model):
+        raise RunError(
+            f"{args.model} was trained without a density, so there is nothing to sample from: fit with a method that "
+            "has one, such as --method gedi or jem."
+        )
     most = MOST_VALUES // model.n_features
     if args.n > most:
         raise DataError(f"{args.n:,} samples were asked for, at most {most:,} are drawn at once: use several --seed.")

@@ -124,6 +124,20 @@ def test_predict_writes_parquet_and_npz_with_the_embedding(home, tmp_path, gedi)
     assert table["cluster"].to_pylist() == archive["cluster"].tolist()
 
 
+def test_what_was_trained_without_a_density_says_so(home, tmp_path, capsys, gedi, tiny):
+    run = tmp_path / "run"
+    words = ["fit", home / "rows.csv", "--n-clusters", 2, "--out", run, "--method", "swav", *tiny]
+    assert gedi(*words, "--training.step1.iterations=0") == 0
+    capsys.readouterr()
+    assert gedi("sample", run, "--out", tmp_path / "s.npz") == 2
+    assert "nothing to sample from" in capsys.readouterr().err and not (tmp_path / "s.npz").exists()
+    for name in ("p.npz", "p.csv"):
+        assert gedi("predict", run, home / "rows.csv", "--out", tmp_path / name) == 0
+        assert capsys.readouterr().err.count("log_density and ood_score are left out") == 1
+    assert np.load(tmp_path / "p.npz").files == ["cluster", "probability"]
+    assert (tmp_path / "p.csv").read_text().splitlines()[0] == "cluster,probability"
+
+
 def test_sample_writes_an_archive_or_a_picture(home, tmp_path, gedi):
     for name in ("one.npz", "two.npz", "s.png"):
         assert gedi("sample", home / "run", "-n", 7, "--seed", 1, "--out", tmp_path / name) == 0

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gedi import GEDI
+from gedi.errors import DataError
 from gedi.explore import uploads
 from gedi.training import runs
 
@@ -111,6 +113,20 @@ def test_what_is_far_away_is_called_foreign(talk):
     _, said = talk.ask(KINDS["rows.npy"])
     assert said["shown"][2]["familiarity"] == "foreign" and said["shown"][2]["below"] == 0
     assert sum(said["familiar"].values()) == 3
+
+
+def test_a_run_without_a_density_calls_nothing_typical_or_foreign(serve, talk, tmp_path):
+    data = np.random.default_rng(1).normal(size=(50, 2))
+    np.save(tmp_path / "rows.npy", data)
+    run = GEDI(n_clusters=2, preset="smoke", method="swav", training={"step2.iterations": 3}, random_state=0).fit(data)
+    run.save(tmp_path / "run")
+    with pytest.raises(DataError, match="--data DATA"), serve(tmp_path / "run"):
+        pass
+    with serve(tmp_path / "run", str(tmp_path / "rows.npy")) as server:
+        _, said = type(talk)(server).ask(KINDS["rows.npy"])
+        assert not json.loads(type(talk)(server)(path="about.json")[2])["density"]
+    assert said["familiar"] is None and sum(said["clusters"]) == 3
+    assert all(row.keys().isdisjoint({"familiarity", "log_density", "ood_score"}) for row in said["shown"])
 
 
 def test_the_nearest_examples_are_the_nearest(rows_run, serve, talk, tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 
 from gedi.explore.examples import Examples
 from gedi.explore.pixels import thumbnail
+from gedi.report.measures import has_density
 from gedi.report.tables import prediction_columns
 
 SHOWN = 100  # rows with their nearest examples; of the others only the cluster is counted
@@ -17,14 +18,10 @@ VALUES = 8  # of a wide row
 
 
 def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> dict[str, Any]:
-    """Cluster, probability, log density, OOD score and nearest examples of every row shown."""
+    """Cluster, probability and nearest examples of every row shown; how familiar it is, if the run has a density."""
     model = examples.model
     columns = prediction_columns(model, rows)
-    # Share of the examples that are less typical than the row, by the stricter of the two measures.
-    below = np.minimum(
-        np.searchsorted(examples.log_density, columns["log_density"], side="right"),
-        np.searchsorted(examples.ood_score, columns["ood_score"], side="right"),
-    ) / len(examples.rows)
+    familiar, familiarity = _familiarity(examples, columns) if has_density(model) else (None, [{}] * len(rows))
     shown = rows[:SHOWN]
     places, distances = examples.nearest(shown, NEAREST)
     return {
@@ -32,9 +29,7 @@ def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> di
         "rows": len(rows),
         "more": more,
         "clusters": np.bincount(columns["cluster"], minlength=model.n_clusters).tolist(),
-        "familiar": {
-            word: int(count) for word, count in zip(*np.unique(_words(below), return_counts=True), strict=True)
-        },
+        "familiar": familiar,
         "shown": [
             {
                 "values": row[:VALUES].tolist(),
@@ -42,19 +37,29 @@ def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> di
                 "picture": _picture(row, examples),
                 "cluster": int(columns["cluster"][i]),
                 "probability": float(columns["probability"][i]),
-                "log_density": float(columns["log_density"][i]),
-                "ood_score": float(columns["ood_score"][i]),
-                "below": float(below[i]),
-                "familiarity": str(_words(below[i])),
                 "nearest": [_example(examples, j, far) for j, far in zip(places[i], distances[i], strict=True)],
             }
+            | familiarity[i]
             for i, row in enumerate(shown)
         ],
     }
 
 
-def _words(below: Any) -> np.ndarray:
-    return np.select([np.asarray(below) < 0.01, np.asarray(below) < 0.05], ["foreign", "unusual"], "typical")
+def _familiarity(
+    examples: Examples, columns: dict[str, np.ndarray]
+) -> tuple[dict[str, int], list[dict[str, float | str]]]:
+    """How many rows are typical, unusual and foreign, and what says so of each."""
+    # Share of the examples that are less typical than the row, by the stricter of the two measures.
+    below = np.minimum(
+        np.searchsorted(examples.log_density, columns["log_density"], side="right"),
+        np.searchsorted(examples.ood_score, columns["ood_score"], side="right"),
+    ) / len(examples.rows)
+    words = np.select([below < 0.01, below < 0.05], ["foreign", "unusual"], "typical")
+    each = zip(columns["log_density"], columns["ood_score"], below, words, strict=True)
+    return {str(word): int(count) for word, count in zip(*np.unique(words, return_counts=True), strict=True)}, [
+        {"log_density": float(height), "ood_score": float(slope), "below": float(share), "familiarity": str(word)}
+        for height, slope, share, word in each
+    ]
 
 
 def _example(examples: Examples, place: int, distance: float) -> dict[str, Any]:

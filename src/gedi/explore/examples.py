@@ -12,6 +12,7 @@ from gedi.data import checked_blocks, load
 from gedi.data.streaming import take
 from gedi.errors import DataError
 from gedi.report.data_sample import read_sample
+from gedi.report.measures import has_density
 from gedi.training.model import TrainedModel
 
 ROWS = 2_000  # enough to compare with, and searched at once
@@ -61,6 +62,10 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
     if data is None and (kept := read_sample(folder, model.n_features)) is not None:
         (rows,) = checked_blocks([kept.rows], n_features=model.n_features, name=kept.name)
         return Examples(model, rows, f"rows of {kept.name}")
+    if data is None and not has_density(model):
+        raise DataError(
+            f"{folder} keeps no rows to compare with, and has no density to draw some from: give some with --data DATA."
+        )
     if data is None:
         chains = model.chains[:ROWS].numpy()
         return Examples(model, model.scaler.inverse(chains, dtype=np.float64), "samples of the model")

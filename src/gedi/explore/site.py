@@ -14,6 +14,7 @@ from gedi.explore.answers import answer
 from gedi.explore.examples import Examples
 from gedi.explore.pixels import thumbnail
 from gedi.explore.uploads import BODY_BYTES, ROWS, rows_of
+from gedi.report.measures import has_density
 from gedi.training.untrusted import finite, opened, shown, whole
 
 REPORT = "report.html"
@@ -86,6 +87,7 @@ class Site:
             "run": shown(self.folder.resolve().name),
             "data": shown(str(model.results.get("data", "")), 100),
             "clusters": model.n_clusters,
+            "density": has_density(model),
             "features": model.n_features,
             "image": list(model.image_shape) if model.image_shape else None,
             "examples": {"kind": shown(examples.kind, 100), "rows": len(examples.rows)},

@@ -64,6 +64,12 @@ function neighbour(example) {
   return made;
 }
 
+function familiarity(row) {
+  const badge = element("span", "badge " + row.familiarity, row.familiarity);
+  badge.title = `more typical than ${Math.round(100 * row.below)} % of the examples`;
+  return [cell(badge), cell(short(row.log_density)), cell(short(row.ood_score))];
+}
+
 function line(row, index) {
   const made = element("tr");
   const first = row.picture ? picture(row.picture, `row ${index}`) : element("span", "values", values(row));
@@ -74,12 +80,10 @@ function line(row, index) {
   fill.style.background = colour(row.cluster);
   track.append(fill);
   probability.append(track, row.probability.toFixed(2));
-  const badge = element("span", "badge " + row.familiarity, row.familiarity);
-  badge.title = `more typical than ${Math.round(100 * row.below)} % of the examples`;
   const neighbours = element("div", "neighbours");
   neighbours.append(...row.nearest.map(neighbour));
-  made.append(cell(first), cell(chip(row.cluster)), cell(probability), cell(badge), cell(short(row.log_density)),
-    cell(short(row.ood_score)), cell(neighbours));
+  made.append(cell(first), cell(chip(row.cluster)), cell(probability), ...(about.density ? familiarity(row) : []),
+    cell(neighbours));
   return made;
 }
 
@@ -127,7 +131,7 @@ function show(answer) {
     label.append(chip(cluster));
     return bar(label, count / answer.rows, count, "", colour(cluster));
   }));
-  at("familiar").replaceChildren(...["typical", "unusual", "foreign"].map((word) => {
+  at("familiar").replaceChildren(...(about.density ? ["typical", "unusual", "foreign"] : []).map((word) => {
     const count = answer.familiar[word] || 0;
     return bar(element("span", word, word), count / answer.rows, count, word);
   }));
@@ -194,7 +198,10 @@ async function start() {
   const shape = about.image ? `images of ${about.image.join(" × ")}` : `rows of ${about.features} features`;
   at("about").textContent = `${about.clusters} clusters of ${shape}` + (about.data ? `, trained on ${about.data}` : "");
   at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .npy or .npz";
-  at("compared").textContent = `Against ${about.examples.rows.toLocaleString("en")} ${about.examples.kind}: foreign is less typical than 99 % of them, unusual than 95 %.`;
+  at("compared").textContent = about.density
+    ? `Against ${about.examples.rows.toLocaleString("en")} ${about.examples.kind}: foreign is less typical than 99 % of them, unusual than 95 %.`
+    : "The run was trained without a density, so it cannot tell how familiar a row is.";
+  for (const head of document.querySelectorAll("th.density")) head.hidden = !about.density;
   at("dots").textContent = about.examples.kind;
 }
 
