@@ -15,6 +15,13 @@ def test_the_one_with_the_address_is_answered(talk):
     assert status == 200 and headers["Content-Type"].startswith("text/html") and b"Drop new data here" in content
 
 
+def test_an_address_without_its_last_slash_leads_to_the_one_with_it(talk, server):
+    status, headers, _ = talk(target=f"/{server.token}")
+    assert status == 307 and headers["Location"] == f"/{server.token}/"
+    assert talk(target=f"/{server.token[:-1]}")[0] == 403
+    assert talk("POST", target=f"/{server.token}", body=b"1,2\n")[0] == 404
+
+
 def test_it_listens_on_this_machine_alone(server):
     assert server.socket.getsockname()[0] == "127.0.0.1" and server.url.startswith("http://127.0.0.1:")
 

@@ -76,6 +76,10 @@ class Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "gedi", ""
     timeout = SILENCE
 
+    @property
+    def _home(self) -> str:
+        return f"/{self.server.token}/"
+
     def do_GET(self) -> None:
         self._reply(self._checked(self._get))
 
@@ -98,6 +102,8 @@ class Handler(BaseHTTPRequestHandler):
         return then(path)
 
     def _get(self, path: str) -> Reply:
+        if self.path == self._home.rstrip("/"):  # names in the page would be looked for beside the token, not under it
+            return Reply(307, "text/plain", b"")
         with self.server.answering:
             return self.server.site.get(path)
 
@@ -136,6 +142,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Security-Policy", reply.policy)
         self.send_header("Content-Type", reply.kind)
         self.send_header("Content-Length", str(len(reply.body)))
+        if reply.status == 307:
+            self.send_header("Location", self._home)
         if reply.status == 405:
             self.send_header("Allow", "GET, POST")
         self.end_headers()
