@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gedi.errors import ConfigError
+from gedi.errors import ConfigError, RunError
 from gedi.report.terminal import out, say
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ def run_report(args: argparse.Namespace) -> None:
     folders = [Path(folder) for folder in args.models]
     if len(folders) > MOST:
         raise ConfigError(f"At most {MOST} runs fit on one page, got {len(folders)}.")
+    for folder in folders:
+        if not folder.is_dir():
+            raise RunError(f"There is no folder {folder}: check the path.")
     data = _load(args.data, args.label_column, folders[0])
     if len(folders) == 1:
         html = run_page(read_run(folders[0], data=data, foreign=_load(args.ood, None, folders[0])))

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from gedi.data import files
+from gedi.errors import DataError
+from gedi.explore.uploads import rows_of
+from gedi.training import runs
 
 BAD_FILES = {
     "NaN": ("1.0,2.0\nnan,3.0\n4.0,5.0\n", "NaN"),
@@ -116,6 +119,28 @@ def test_other_features_than_those_trained_on_are_refused(refused, home, tmp_pat
     out = ["--out", "p.csv"] if command == "predict" else []
     assert "3 features" in refused(command, home / "run", "wide.csv", *out)
     assert "no column 'b'" in refused(command, home / "run", "named.csv", *out)
+
+
+def test_what_is_not_numeric_gets_advice_that_can_be_followed(refused, home, tmp_path, gedi, tiny, x, capsys):
+    np.save(tmp_path / "rows.npy", x)
+    assert gedi("fit", "rows.npy", "--n-clusters", 2, "--out", "nameless", *tiny) == 0
+    (tmp_path / "kinds.csv").write_text("a,b,kind\n1,2,red\n3,4,blue\n")
+    (tmp_path / "words.csv").write_text("a,b\n1,one\n3,two\n")
+    for run, data, expected in (
+        ("nameless", "kinds.csv", "leave out of the file"),
+        (home / "run", "words.csv", "as in"),
+    ):
+        for words in (["predict", run, data, "--out", "p.csv"], ["eval", run, data]):
+            said = refused(*words)
+            assert expected in said and "--" not in said
+        with pytest.raises(DataError, match=expected) as error:
+            rows_of((tmp_path / data).read_bytes(), data, runs.load(run))
+        assert "--" not in str(error.value)
+
+
+def test_a_report_of_a_folder_that_is_not_there_is_refused(refused, home):
+    assert "There is no folder nowhere" in refused("report", "nowhere")
+    assert "There is no folder nowhere" in refused("report", home / "run", "nowhere")
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.npz", "p.parquet"])

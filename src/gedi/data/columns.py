@@ -20,12 +20,12 @@ class Wanted:
 
     label: str | None = None  # None: 'label', or 'y' if it holds classes; "": no labels, every column is a feature
     features: Sequence[str] | None = None  # these, in this order, whatever else the table holds
-    dropped: Sequence[str] = ()
+    dropped: Sequence[str] | None = ()  # None: nothing can be, so no message may advise it
 
     @property
     def names(self) -> list[str]:
         """All that have to be there."""
-        return [*([self.label] if self.label else []), *(self.features or []), *self.dropped]
+        return [*([self.label] if self.label else []), *(self.features or []), *(self.dropped or [])]
 
 
 def choose(
@@ -36,7 +36,7 @@ def choose(
         if name not in names:
             raise no_such_column(path, name, names)
     if wanted.features is None:
-        gone = {*left_out, *(i for i, name in enumerate(names) if name in wanted.dropped)}
+        gone = {*left_out, *(i for i, name in enumerate(names) if name in (wanted.dropped or ()))}
         label = _find_label(names, wanted.label, gone, categorical)
         kept = [i for i in range(len(names)) if i != label and i not in gone]
     else:
@@ -86,9 +86,15 @@ def no_such_column(path: Path, name: str, names: list[str]) -> DataError:
     return DataError(f"{path} has no column {name!r}: {hint}")
 
 
-def not_numeric(path: Path, held: Mapping[str, str]) -> DataError:
+def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted) -> DataError:
     """``held``: what each of the columns holds instead of numbers, by name."""
     first, what = next(iter(held.items()))
+    if wanted.dropped is None:
+        which = f"column {first!r} is" if len(held) == 1 else f"the columns {_few(list(held))} are"
+        fix = "give numbers there, as in training"
+        if wanted.features is None:
+            fix = "leave out of the file what training did not have, or call it 'label' if it holds the labels"
+        return DataError(f"In {path}, {which} not numeric ({first!r} holds {what}): {fix}.")
     if len(held) == 1:
         return DataError(
             f"In {path}, column {first!r} is not numeric (it holds {what}): leave it out with --drop {_flag([first])}, "

@@ -58,7 +58,7 @@ def open_parquet(path: Path, wanted: Wanted) -> ParquetTable:
     kinds = {name: schema.field(name).type for name in kept}
     numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
     if other := {name: str(kind) for name, kind in kinds.items() if not any(test(kind) for test in numbers)}:
-        raise not_numeric(path, other)
+        raise not_numeric(path, other, wanted)
     return ParquetTable(path, file, kept, None if label is None else names[label])
 
 

@@ -83,7 +83,7 @@ def load(
     seed: int = 0,
     label_column: str | None = None,
     columns: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
+    drop: Sequence[str] | None = (),
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     as_values: Callable[[np.ndarray], np.ndarray] | None = None,
@@ -96,7 +96,8 @@ def load(
     `seed`; to test, MNIST's own test images.
     digits has no split (clustering sees all of it), and neither has a file other than .npz: both splits are
     the whole. In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is kept
-    out of the features; label_column="" makes every column a feature. Columns named in `drop` are left out, and
+    out of the features; label_column="" makes every column a feature. Columns named in `drop` are left out (None:
+    there is no way to name them, and no message speaks of it), and
     `columns` names the features one by one, in the order they are wanted in, whatever else the table holds.
 
     Images of a folder are resized to `size` (32 by default; a pair is height, width), and have one channel if all of
@@ -136,7 +137,7 @@ def stream(
     seed: int = 0,
     label_column: str | None = None,
     columns: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
+    drop: Sequence[str] | None = (),
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     as_values: Callable[[np.ndarray], np.ndarray] | None = None,

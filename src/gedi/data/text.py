@@ -29,6 +29,7 @@ class TextTable:
     kept: list[int]  # columns that are features
     label: int | None  # column of the labels
     names: list[str] | None  # of the features
+    wanted: Wanted
 
     def blocks(self, rows: int) -> Iterator[tuple[np.ndarray, list[str]]]:
         """Features [n, d] and the cells of the label column (none without one), at most ``rows`` rows at a time."""
@@ -58,7 +59,7 @@ class TextTable:
                 if name not in held and number(line[i]) is None:
                     held[name] = repr(line[i])
         in_order = {name: held[name] for name in self.names if name in held}
-        return not_numeric(self.path, in_order or {self.names[self.kept.index(column)]: repr(cell)})
+        return not_numeric(self.path, in_order or {self.names[self.kept.index(column)]: repr(cell)}, self.wanted)
 
 
 def open_text(path: Path, wanted: Wanted) -> TextTable:
@@ -67,10 +68,10 @@ def open_text(path: Path, wanted: Wanted) -> TextTable:
     if first is None:
         raise DataError(f"{path} is empty: there is nothing to read.")
     if not _has_header(path, first, wanted):
-        for name in (wanted.label, *wanted.dropped):
+        for name in (wanted.label, *(wanted.dropped or ())):
             if name:
                 raise DataError(f"{path} has no header line, so there is no column {name!r} in it.")
-        return TextTable(path, False, list(range(len(first))), None, None)
+        return TextTable(path, False, list(range(len(first))), None, None, wanted)
     if next(_lines(path, skip=1), None) is None:
         raise DataError(f"{path} has a header line but no rows: there is nothing to read.")
     names = [cell.strip() or f"column {i + 1}" for i, cell in enumerate(first)]
@@ -79,7 +80,7 @@ def open_text(path: Path, wanted: Wanted) -> TextTable:
         warnings.warn(f"Left out the first column of {path}: it only numbers the rows.", stacklevel=5)
         numbering = [0]
     kept, label = choose(names, wanted, path, lambda i: _looks_like_labels(path, i), left_out=numbering)
-    return TextTable(path, True, kept, label, [names[i] for i in kept])
+    return TextTable(path, True, kept, label, [names[i] for i in kept], wanted)
 
 
 def label_numbers(cells: Sequence[str], path: Path) -> tuple[np.ndarray, list[str] | None]:

@@ -48,7 +48,8 @@ def _first_rows(path: Path, name: str, model: TrainedModel) -> tuple[np.ndarray,
     blocks, count = [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a column that only numbers the rows is left out, which is what is wanted
-        for block in checked_blocks(stream(path, columns=model.columns).blocks, n_features=model.n_features, name=name):
+        found = stream(path, columns=model.columns, drop=None)
+        for block in checked_blocks(found.blocks, n_features=model.n_features, name=name):
             blocks.append(block)
             count += len(block)
             if count > ROWS:

@@ -75,8 +75,9 @@ class TrainedModel:
     def reading(self) -> dict[str, Any]:
         """How `gedi.data.load` is to read new data: columns by name, images in the size, channels and values known."""
         if self.image_shape is None or self.image_shape[2] not in (1, 3):
-            return {"columns": self.columns}
-        return {"size": self.image_shape[:2], "channels": self.image_shape[2], "as_values": self.values_of_bytes}
+            return {"columns": self.columns, "drop": None}
+        size, channels = self.image_shape[:2], self.image_shape[2]
+        return {"drop": None, "size": size, "channels": channels, "as_values": self.values_of_bytes}
 
     def values_of_bytes(self, pixels: np.ndarray) -> np.ndarray:
         """Pixels 0 .. 255 in the values that the run was trained on."""
