@@ -115,6 +115,15 @@ def test_what_is_far_away_is_called_foreign(talk):
     assert sum(said["familiar"].values()) == 3
 
 
+def test_a_row_is_as_familiar_as_the_stricter_of_the_two_scores_says(talk):
+    examples = talk.server.site.examples
+    _, said = talk.ask(KINDS["rows.npy"])
+    for row in said["shown"]:
+        shares = [(getattr(examples, name) <= row[name]).mean() for name in ("log_density", "ood_score")]
+        assert row["below"] == pytest.approx(min(shares))
+    assert "by log density or by OOD score" in files("gedi.explore").joinpath("panel", "panel.js").read_text()
+
+
 def test_a_run_without_a_density_calls_nothing_typical_or_foreign(serve, talk, tmp_path):
     data = np.random.default_rng(1).normal(size=(50, 2))
     np.save(tmp_path / "rows.npy", data)

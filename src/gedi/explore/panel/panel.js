@@ -66,7 +66,7 @@ function neighbour(example) {
 
 function familiarity(row) {
   const badge = element("span", "badge " + row.familiarity, row.familiarity);
-  badge.title = `more typical than ${Math.round(100 * row.below)} % of the examples`;
+  badge.title = `at least as typical as ${Math.round(100 * row.below)} % of the examples, by log density and by OOD score`;
   return [cell(badge), cell(short(row.log_density)), cell(short(row.ood_score))];
 }
 
@@ -199,7 +199,7 @@ async function start() {
   at("about").textContent = `${about.clusters} clusters of ${shape}` + (about.data ? `, trained on ${about.data}` : "");
   at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .npy or .npz";
   at("compared").textContent = about.density
-    ? `Against ${about.examples.rows.toLocaleString("en")} ${about.examples.kind}: foreign is less typical than 99 % of them, unusual than 95 %.`
+    ? `Against ${about.examples.rows.toLocaleString("en")} ${about.examples.kind}: foreign is less typical than 99 % of them by log density or by OOD score, unusual than 95 %.`
     : "The run was trained without a density, so it cannot tell how familiar a row is.";
   for (const head of document.querySelectorAll("th.density")) head.hidden = !about.density;
   at("dots").textContent = about.examples.kind;
