@@ -97,8 +97,8 @@ def load(
     digits has no split (clustering sees all of it), and neither has a file other than .npz: both splits are
     the whole. In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is kept
     out of the features; label_column="" makes every column a feature. Columns named in `drop` are left out (None:
-    there is no way to name them, and no message speaks of it), and
-    `columns` names the features one by one, in the order they are wanted in, whatever else the table holds.
+    the caller cannot name any, so no message advises it), and `columns` names the features one by one, in the order
+    they are wanted in, whatever else the table holds.
 
     Images of a folder are resized to `size` (32 by default; a pair is height, width), and have one channel if all of
     them are grey, else three, unless `channels` decides. Their pixels are bytes, which `as_values`, if given, turns
