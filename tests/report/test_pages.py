@@ -124,6 +124,21 @@ def test_data_given_by_hand_stands_in_for_the_sample(moons_run, copy, tmp_path):
     assert "plane" in ids(page) and "all 30 rows" in page and "given: circles" in page
 
 
+def test_scores_and_header_are_of_the_data_that_is_given(moons_run, moons, tmp_path):
+    kept = np.load(moons)
+    rng = np.random.default_rng(0)
+    lines = [f"{a},{b},{k}" for (a, b), k in zip(kept["x"], rng.permutation(kept["y"]), strict=True)]
+    (tmp_path / "mixed.csv").write_text("\n".join(["a,b,kind", *lines]))
+    given = ["--data", tmp_path / "mixed.csv", "--label-column", "kind"]
+    assert report(moons_run, *given, "--out", tmp_path / "one.html") == 0
+    page = text_of(tmp_path / "one.html")
+    score = re.search(r"<dt>NMI</dt><dd>([\d.]+)", page)
+    assert score and float(score[1]) < 0.05
+    assert "<dt>data</dt><dd>mixed</dd>" in page and "<dt>trained on</dt><dd>moons</dd>" in page
+    assert report(moons_run, moons_run, *given, "--out", tmp_path / "two.html") == 0
+    assert f">{score[1]}</td>" in text_of(tmp_path / "two.html")
+
+
 def test_a_run_without_a_plan_or_labels_made_in_python_has_a_page(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 3))
     settings = {"step1.iterations": 2, "step2.iterations": 2, "start.nodes": 5}

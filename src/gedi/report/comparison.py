@@ -8,10 +8,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 
-from gedi.evaluation import clustering_scores, nmi
+from gedi.evaluation import nmi
 from gedi.report.charts import Chart, axis, chart, clusters_as_traces, few, two_directions
 from gedi.report.curves import GAP, OBJECTIVE, History, curves
-from gedi.report.look import literal, number, percent, score, short
+from gedi.report.look import literal, percent, score, short
 from gedi.report.page import render
 from gedi.report.run_page import about, flat
 from gedi.report.run_view import RunView
@@ -74,20 +74,9 @@ def differing(settings: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
     return [(name, values) for name, values in lines if len(set(values)) > 1]
 
 
-def _label_score(name: str) -> Any:
-    def value(run: RunView) -> str:
-        written = run.results.get("scores")
-        kept = number(written.get(name)) if isinstance(written, dict) else None
-        if kept is None and run.labels is not None and run.answers is not None and run.measures.has_clusters:
-            kept = clustering_scores(run.labels, run.answers.cluster)[name]
-        return score(kept)
-
-    return value
-
-
 MEASURES = [
-    ("NMI with the labels (not used in training)", _label_score("nmi")),
-    ("accuracy with the labels (not used in training)", _label_score("accuracy")),
+    ("NMI with the labels (not used in training)", lambda r: score(r.label_scores.get("nmi"))),
+    ("accuracy with the labels (not used in training)", lambda r: score(r.label_scores.get("accuracy"))),
     (
         "objective (label-free, comparable between runs of the same settings)",
         lambda r: short(r.results.get("objective")),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gedi.data.streaming import take
-from gedi.evaluation import auroc, clustering_scores
+from gedi.evaluation import auroc
 from gedi.report import charts as make
 from gedi.report.charts import Chart
 from gedi.report.curves import EVENT_COLUMNS, History, training_charts
@@ -119,7 +119,10 @@ def _foreign(run: RunView, model: TrainedModel, answers: Answers, charts: dict[s
 def about(run: RunView) -> list[tuple[str, str]]:
     """The run in a few words."""
     results, model = run.results, run.model
-    facts = [("data", shown(str(results.get("data") or (run.sample.name if run.sample else "unknown"))))]
+    own = shown(str(results.get("data") or (run.sample.name if run.sample else "unknown")))
+    facts = [("data", own)]
+    if run.is_given and run.sample is not None:
+        facts = [("data", shown(run.sample.name)), ("trained on", own)]
     if run.sample is not None and model is not None:
         shape = model.image_shape
         each = f"{model.n_features:,}" if shape is None else " × ".join(map(str, shape[:2] if shape[2] == 1 else shape))
@@ -182,13 +185,6 @@ def against_labels(run: RunView) -> dict[str, Any] | None:
     """Agreement with labels, where there are any; they were not used in training."""
     if run.labels is None or run.sample is None or run.answers is None or not run.measures.has_clusters:
         return None
-    written = run.results.get("scores")
-    kept = (
-        {k: number(v) for k, v in written.items() if k in ("nmi", "accuracy", "ari")}
-        if isinstance(written, dict)
-        else {}
-    )
-    scores = kept or {k: v for k, v in clustering_scores(run.labels, run.answers.cluster).items() if k != "nmi_batch64"}
     labels, places = np.unique(run.labels, return_inverse=True)
     counts = None
     if len(labels) <= LARGEST_TABLE and run.measures.n_clusters <= LARGEST_TABLE:
@@ -196,7 +192,7 @@ def against_labels(run: RunView) -> dict[str, Any] | None:
         np.add.at(table, (run.answers.cluster, places), 1)
         names = [run.sample.label(int(value)) for value in labels]
         counts = {"names": names, "rows": table.tolist(), "most": max(1, int(table.max()))}
-    return {"scores": scores, "counts": counts, "whole": bool(kept)}
+    return {"scores": run.label_scores, "counts": counts, "whole": bool(run.written_scores) or run.sample.is_whole}
 
 
 def cost(results: dict[str, Any]) -> list[tuple[str, float, float]]:

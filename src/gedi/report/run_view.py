@@ -12,12 +12,16 @@ import numpy as np
 
 from gedi.data import Dataset, check_rows, load
 from gedi.errors import DataError, GediError, RunError
+from gedi.evaluation import clustering_scores
 from gedi.report.data_sample import DataSample, read_sample, sample_of
+from gedi.report.look import number
 from gedi.report.measures import Answers, Measures, ask, draw, measure
 from gedi.report.verdict import Judgement, judge
 from gedi.training import runs
 from gedi.training.model import TrainedModel
 from gedi.training.untrusted import read_json, read_json_lines, shown
+
+SCORES = ("nmi", "accuracy", "ari")  # with the labels
 
 
 @dataclass(eq=False)
@@ -31,6 +35,7 @@ class RunView:
     history: list[dict[str, Any]]
     settings: dict[str, Any] = field(default_factory=dict)  # as in config.yaml, under 'training'
     foreign: Dataset | None = None  # given as data that should look foreign
+    is_given: bool = False  # the sample is of data given by hand: what the run wrote of its own is not about it
 
     @cached_property
     def answers(self) -> Answers | None:
@@ -53,6 +58,22 @@ class RunView:
     @property
     def labels(self) -> np.ndarray | None:
         return None if self.sample is None else self.sample.labels
+
+    @cached_property
+    def written_scores(self) -> dict[str, float]:
+        """Agreement with the labels of all rows, as the run wrote it down; nothing if other data is shown."""
+        written = self.results.get("scores")
+        if self.is_given or not isinstance(written, dict):
+            return {}
+        return {name: value for name in SCORES if (value := number(written.get(name))) is not None}
+
+    @cached_property
+    def label_scores(self) -> dict[str, float]:
+        """Agreement with the labels of the data shown; nothing without labels or clusters."""
+        if self.written_scores or self.labels is None or self.answers is None or not self.measures.has_clusters:
+            return self.written_scores
+        found = clustering_scores(self.labels, self.answers.cluster)
+        return {name: found[name] for name in SCORES}
 
     @property
     def label_names(self) -> list[str] | None:
@@ -80,7 +101,8 @@ def read_run(folder: Path, *, data: Dataset | None = None, foreign: Dataset | No
         for given in (data, foreign):
             if given is not None:
                 _check_width(given, model)
-        return RunView(name, model, sample, model.results, model.history, to_dict(model.config), foreign)
+        settings, is_given = to_dict(model.config), data is not None
+        return RunView(name, model, sample, model.results, model.history, settings, foreign, is_given)
     if not os.path.lexists(folder / runs.RESULTS):
         raise RunError(
             f"{shown(str(folder), 150)} has nothing to report: it is not a finished run. Go on with: gedi resume RUN"
