@@ -30,14 +30,15 @@ def run_report(args: argparse.Namespace) -> None:
     for folder in folders:
         if not folder.is_dir():
             raise RunError(f"There is no folder {folder}: check the path.")
-    data = _load(args.data, args.label_column, folders[0])
     if len(folders) == 1:
+        data = _load(args.data, args.label_column, folders[0])
         html = run_page(read_run(folders[0], data=data, foreign=_load(args.ood, None, folders[0])))
         path = folders[0] / PAGE
     elif args.ood:
         raise ConfigError("--ood is shown in the report of one run: give one RUN.")
     else:
-        html = comparison_page([read_run(folder, data=data) for folder in folders])
+        read = [read_run(folder, data=_load(args.data, args.label_column, folder)) for folder in folders]
+        html = comparison_page(read)
         path = Path(COMPARISON)
     say(out, f"wrote {write_page(html, Path(args.out) if args.out else path)}")
 
@@ -73,11 +74,10 @@ def write_demo_report(outcome: Outcome, folder: Path, trained: dict[str, tuple[P
 
 
 def _load(name: str | None, label_column: str | None, folder: Path) -> Dataset | None:
-    """Data to show, read as the run's model is used to."""
+    """Data to show, read as the run's model is used to; a run that diverged has no model to show it to."""
     from gedi.data import load
     from gedi.training import runs
 
-    if name is None:
+    if name is None or not (folder / runs.MODEL).is_file():
         return None
-    reading = runs.load(folder).reading if (folder / runs.MODEL).is_file() else {}
-    return load(name, label_column=label_column, **reading)
+    return load(name, label_column=label_column, **runs.load(folder).reading)

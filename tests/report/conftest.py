@@ -73,6 +73,15 @@ def wide_run(home):
 
 
 @pytest.fixture(scope="session")
+def runs_of_other_columns(home):
+    """Two runs of one table, each without another of its columns, and the table."""
+    x = np.random.default_rng(0).normal([0, 0, 0, 9], 1, (90, 4))
+    x[:, 1:3] += 6 * (np.arange(90) % 2)[:, None]
+    np.savetxt(home / "rows.csv", x, delimiter=",", header="a,b,c,d", comments="")
+    return [fit(home / "rows.csv", 2, home / f"no-{name}", "--drop", name) for name in "ad"], home / "rows.csv"
+
+
+@pytest.fixture(scope="session")
 def hostile():
     """Text that would run a script if it were not escaped."""
     return HOSTILE

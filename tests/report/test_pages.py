@@ -9,6 +9,7 @@ import pytest
 
 from gedi import GEDI
 from gedi.cli import main
+from gedi.evaluation import nmi
 from gedi.report.data_sample import FILE
 from gedi.report.run_page import left_out
 
@@ -189,6 +190,24 @@ def test_runs_of_different_data_are_compared_without_agreement(moons_run, wide_r
     monkeypatch.chdir(tmp_path)
     assert report(moons_run, wide_run) == 0
     assert "Nothing to compare" in text_of(tmp_path / "gedi-comparison.html")
+
+
+def test_each_run_clusters_the_columns_it_knows_of_the_data_that_is_given(runs_of_other_columns, tmp_path):
+    runs, rows = runs_of_other_columns
+    clusters = []
+    for run in runs:
+        assert main(["predict", str(run), str(rows), "--out", str(tmp_path / f"{run.name}.csv")]) == 0
+        clusters.append(np.genfromtxt(tmp_path / f"{run.name}.csv", delimiter=",", names=True)["cluster"])
+    assert report(*runs, "--data", rows, "--out", tmp_path / "both.html") == 0
+    page = own_part(text_of(tmp_path / "both.html"))
+    shown = re.findall(r">(\d\.\d{3})</td>", page[page.index('id="agreement"') : page.index('id="settings"')])
+    assert shown[1] == f"{nmi(*clusters):.3f}" and "Not compared row by row" not in page
+
+
+def test_samples_of_other_columns_are_not_compared_and_the_page_says_so(runs_of_other_columns, tmp_path):
+    assert report(*runs_of_other_columns[0], "--out", tmp_path / "both.html") == 0
+    page = own_part(text_of(tmp_path / "both.html"))
+    assert "Nothing to compare" in page and "Not compared row by row: no-d." in page
 
 
 # ---- strangers' folders ----

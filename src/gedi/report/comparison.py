@@ -33,6 +33,7 @@ def comparison_page(runs: list[RunView]) -> str:
     charts = {f"curve-{name}": made for name in CURVES if (made := _overlaid(runs, names, name)) is not None}
     shared, members = shared_clusterings(runs)
     context: dict[str, Any] = {"agreement": None, "maps": []}
+    context["apart"] = [name for i, name in enumerate(names) if i not in members and has_clustering(runs[i])]
     if len(members) > 1:
         context["agreement"] = agreement(members)
         context["shared"] = shared.sample
@@ -99,18 +100,32 @@ MEASURES = [
 def shared_clusterings(runs: list[RunView]) -> tuple[RunView, dict[int, np.ndarray]]:
     """The run whose rows are shared, and by place of the run the clusters it gives those rows.
 
-    The rows are those of the first run that has any; runs of other data, or of another width, are left out.
+    The rows are those of the first run that has any; runs whose rows may be others are left out.
     """
-    first = next((run for run in runs if run.answers is not None), runs[0])
-    if first.answers is None or first.sample is None or first.model is None:
-        return first, {}
-    found = {}
-    for i, run in enumerate(runs):
-        if run.model is None or run.sample is None or not run.measures.has_clusters:
-            continue
-        if run.sample.name == first.sample.name and run.model.n_features == first.model.n_features:
-            found[i] = run.model.predict(first.answers.rows)
-    return first, found
+    first = next((run for run in runs if has_clustering(run)), runs[0])
+    return first, {
+        i: run.answers.cluster for i, run in enumerate(runs) if run.answers is not None and same_rows(run, first)
+    }
+
+
+def has_clustering(run: RunView) -> bool:
+    return run.answers is not None and run.measures.has_clusters
+
+
+def same_rows(run: RunView, other: RunView) -> bool:
+    """Whether the samples of two runs that cluster are, row by row, of the same rows.
+
+    Given data is one table, of which each run reads its own columns: draws of as many rows are the same draw. Kept
+    samples have to be equal in all numbers and names: a table of the same name may be another, or have lost others of
+    its columns.
+    """
+    if not (has_clustering(run) and has_clustering(other)) or run.is_given != other.is_given:
+        return False
+    ours, theirs = run.sample, other.sample
+    assert ours is not None and theirs is not None
+    if run.is_given:
+        return (ours.name, ours.total, len(ours.rows)) == (theirs.name, theirs.total, len(theirs.rows))
+    return ours.feature_names == theirs.feature_names and np.array_equal(ours.rows, theirs.rows)
 
 
 def agreement(members: dict[int, np.ndarray]) -> list[list[float]]:
