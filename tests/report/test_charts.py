@@ -11,7 +11,8 @@ from gedi.report.comparison import differing, distinct, matched
 from gedi.report.curves import POINTS, History, training_charts
 from gedi.report.data_sample import sample_of
 from gedi.report.look import PALETTE, SYMBOLS, colour, compact, literal, percent, short, symbol
-from gedi.report.pictures import SHEET_BYTES, Painter
+from gedi.report.measures import Answers
+from gedi.report.pictures import EXEMPLAR_BYTES, MOST_CLUSTERS, SAMPLE_BYTES, SHEET_BYTES, Painter, exemplars
 from gedi.report.profiles import differences, profile_chart, profiles
 
 rng = np.random.default_rng(0)
@@ -164,6 +165,18 @@ def test_pixels_have_the_scale_of_the_data_and_three_channels(channels):
     painter = Painter(rows, (3, 4, channels))
     pixels = painter.pixels(rows + [[0.0], [100.0]])
     assert pixels.shape == (2, 3, 4, 3) and pixels[0].min() == 0 and (pixels[1] == 255).all()
+
+
+def test_exemplars_of_many_clusters_of_large_noisy_images_stay_small():
+    rows = rng.integers(0, 256, (808, 96 * 96 * 3), dtype=np.uint8)
+    probability = np.eye(101)[np.arange(808) % 101]
+    score = np.zeros(808)
+    found = exemplars(Painter(rows, (96, 96, 3)), Answers(rows, probability, rows, score, score), by_density=True)
+    assert [one.cluster for one in found] == list(range(MOST_CLUSTERS))
+    sources = [picture.source for one in found for picture in (one.typical, one.unsure)]
+    assert sum(map(len, sources)) <= 1.4 * EXEMPLAR_BYTES
+    large = Painter(rows, (96, 96, 3)).grid(rows[:48], 12, "noise", SAMPLE_BYTES)
+    assert len(large.source) <= 1.4 * SAMPLE_BYTES
 
 
 def test_a_sheet_of_noisy_thumbnails_stays_small():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -13,15 +14,21 @@ from sklearn.neighbors import NearestNeighbors
 
 from gedi.report.charts import few
 from gedi.report.measures import Answers
-from gedi.report.plane import png_uri
 from gedi.training.model import TrainedModel
 
 EXEMPLARS = 8  # a cluster, of either kind
+MOST_CLUSTERS = 100  # that have exemplars on the page
 SAMPLES = 48
 COMPARED, NEAREST = 10, 3
 THUMBNAILS = 1_000
+SIDES = (160, 120, 80, 56, 40, 28, 20, 14, 8)  # pixels of an image, from which the first that fits is taken
 LARGEST_SIDE = 40  # pixels of a thumbnail
-SHEET_BYTES = 1_500_000  # of all thumbnails of a map
+# A page has 8 MB, of which plotly takes 4.8. A byte here is 4/3 on the page.
+SHEET_BYTES = 1_000_000  # of all thumbnails of a map
+EXEMPLAR_BYTES = 600_000  # of all clusters together
+SAMPLE_BYTES, NEAREST_BYTES = 200_000, 100_000
+PIXELS_A_BYTE = 4  # more than photographs allow: larger images are not tried, which would take long
+QUALITIES = (None, 80, 50)  # lossless first, then WebP's, from best to worst
 GAP = 1  # transparent pixels between two images
 
 
@@ -71,37 +78,28 @@ class Painter:
             return images[..., :3]
         return images[..., :1].repeat(3, axis=-1)
 
-    def grid(self, rows: np.ndarray, columns: int, alt: str) -> Picture:
-        """Images in lines of ``columns``, with transparent gaps."""
-        pixels = _smaller(self.pixels(rows), 4 * LARGEST_SIDE)
-        return Picture(png_uri(_tiled(pixels, columns, GAP)), alt, columns)
+    def grid(self, rows: np.ndarray, columns: int, alt: str, most: int) -> Picture:
+        """Images in lines of ``columns``, with transparent gaps, in at most ``most`` bytes."""
+        source, _ = _within(most, self.pixels(rows), columns, GAP, SIDES)
+        return Picture(source, alt, columns)
 
     def sheet(self, rows: np.ndarray) -> Sheet:
         """Thumbnails of at most `SHEET_BYTES`."""
-        pixels = _smaller(self.pixels(rows), LARGEST_SIDE)
+        pixels = self.pixels(rows)
         columns = max(1, int(np.ceil(np.sqrt(len(pixels)))))
-        tiled = _tiled(pixels, columns, 0)[..., :3]
-        grey = self.shape[2] < 3
-        file = BytesIO()
-        for quality in (0, 85, 60, 30):
-            file = BytesIO()
-            image = Image.fromarray(tiled).convert("L") if grey else Image.fromarray(tiled)
-            image.save(file, "JPEG", quality=quality) if quality else image.save(file, "PNG", optimize=True)
-            if file.tell() <= SHEET_BYTES:
-                break
-        kind = "jpeg" if quality else "png"
-        source = f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
-        lines = tiled.shape[0] // pixels.shape[1]
-        return Sheet(source, columns, lines, pixels.shape[2], pixels.shape[1], len(pixels))
+        sides = [side for side in SIDES if side <= LARGEST_SIDE]
+        source, (height, width) = _within(SHEET_BYTES, pixels, columns, 0, sides)
+        return Sheet(source, columns, -(-len(pixels) // columns), width, height, len(pixels))
 
 
 def exemplars(painter: Painter, answers: Answers, *, by_density: bool) -> list[Exemplars]:
-    """Of each cluster that has rows: the most typical (highest log p among its surer half), the least certain."""
+    """Of the largest clusters: the most typical (highest log p among its surer half), the least certain."""
+    sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
+    largest = np.argsort(-sizes, kind="stable")[: min(MOST_CLUSTERS, np.count_nonzero(sizes))]
+    most = EXEMPLAR_BYTES // (2 * len(largest))
     found = []
-    for k in range(answers.probability.shape[1]):
+    for k in np.sort(largest).tolist():
         mine = np.flatnonzero(answers.cluster == k)
-        if not len(mine):
-            continue
         certain = answers.confidence[mine]
         surer = mine[certain >= np.median(certain)]
         score = answers.log_density[surer] if by_density else answers.confidence[surer]
@@ -112,9 +110,11 @@ def exemplars(painter: Painter, answers: Answers, *, by_density: bool) -> list[E
                 k,
                 len(mine),
                 painter.grid(
-                    answers.rows[typical], EXEMPLARS, f"the {len(typical)} most typical images of cluster {k}"
+                    answers.rows[typical], EXEMPLARS, f"the {len(typical)} most typical images of cluster {k}", most
                 ),
-                painter.grid(answers.rows[unsure], EXEMPLARS, f"the {len(unsure)} least certain images of cluster {k}"),
+                painter.grid(
+                    answers.rows[unsure], EXEMPLARS, f"the {len(unsure)} least certain images of cluster {k}", most
+                ),
                 float(certain.min()),
             )
         )
@@ -130,9 +130,10 @@ def sample_pictures(model: TrainedModel, painter: Painter, rows: np.ndarray, sam
     count = min(COMPARED, len(samples))
     lines = [samples[:count], *(rows[places[:count, j]] for j in range(places.shape[1]))]
     alt = f"{count} samples in the first line; below each, its {places.shape[1]} nearest training images"
+    drawn_alt = f"{min(SAMPLES, len(samples))} samples drawn from the model"
     return {
-        "grid": painter.grid(samples[:SAMPLES], 12, f"{min(SAMPLES, len(samples))} samples drawn from the model"),
-        "nearest": painter.grid(np.concatenate(lines), count, alt),
+        "grid": painter.grid(samples[:SAMPLES], 12, drawn_alt, SAMPLE_BYTES),
+        "nearest": painter.grid(np.concatenate(lines), count, alt, NEAREST_BYTES),
         "distance": float(np.median(distance[:, 0])),
         "data_distance": float(np.median(among_data)),
     }
@@ -141,6 +142,38 @@ def sample_pictures(model: TrainedModel, painter: Painter, rows: np.ndarray, sam
 def thumbnails_shown(count: int) -> np.ndarray:
     """Rows that a map with thumbnails shows."""
     return few(count, THUMBNAILS)
+
+
+def _within(most: int, images: np.ndarray, columns: int, gap: int, sides: Sequence[int]) -> tuple[str, tuple[int, int]]:
+    """Images in one file of at most ``most`` bytes, and the height and width of each.
+
+    Quality goes before size: a photograph is still itself in WebP, and less so in fewer pixels.
+    """
+    different = sorted({min(side, max(images.shape[1:3])) for side in sides}, reverse=True)
+    kind, content, shape = "", b"", (0, 0)
+    for side in different:
+        if len(images) * side**2 > PIXELS_A_BYTE * most and side != different[-1]:
+            continue
+        smaller = _smaller(images, side)
+        image, shape = Image.fromarray(_tiled(smaller, columns, gap)), (smaller.shape[1], smaller.shape[2])
+        for quality in QUALITIES:
+            kind, content = _encoded(image, quality)
+            if len(content) <= most:
+                return _uri(kind, content), shape
+    return _uri(kind, content), shape
+
+
+def _encoded(image: Image.Image, quality: int | None) -> tuple[str, bytes]:
+    file = BytesIO()
+    if quality is None:
+        image.save(file, "PNG", optimize=True)
+        return "png", file.getvalue()
+    image.save(file, "WEBP", quality=quality)
+    return "webp", file.getvalue()
+
+
+def _uri(kind: str, content: bytes) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def _smaller(images: np.ndarray, side: int) -> np.ndarray:
