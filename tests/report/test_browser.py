@@ -151,6 +151,18 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(opened, name, scheme,
         assert page.evaluate(f"document.querySelector('[data-chart=profile]').data[0].textfont.color === {ink}")
 
 
+def test_a_finger_zooms_by_buttons_as_the_page_says(opened, moons_run):
+    page = opened(moons_run / "report.html", viewport=PHONE, is_mobile=True, has_touch=True)
+    assert page.locator("#plane .by-touch").is_visible() and page.locator("#plane .by-mouse").is_hidden()
+    ends = "document.querySelector('[data-chart=plane-clusters]').layout.xaxis.range"
+    span = f"({ends}[1] - {ends}[0])"
+    before = page.evaluate(span)
+    page.locator("[data-chart=plane-clusters] .modebar-btn[data-val=in]").tap()
+    wait_until(page, f"{span} < {0.8 * before}")
+    page.locator("[data-chart=plane-clusters] .modebar-btn[data-val=reset]").tap()
+    wait_until(page, f"Math.abs({span} - {before}) < 1e-6")
+
+
 def test_charts_follow_the_readers_mode(opened, moons_run):
     page = opened(moons_run / "report.html", color_scheme="light")
     ink = "document.querySelector('[data-chart=training-gap]').layout.font.color"

@@ -32,7 +32,7 @@
       font: { family: "system-ui, sans-serif", size: 13 },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", itemsizing: "constant" },
       modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)" },
-      dragmode: touch ? false : "zoom", // on a phone a finger scrolls the page; the buttons and a double tap zoom
+      dragmode: touch ? false : "zoom", // on a phone a finger scrolls the page; the buttons zoom
       ...layout,
     };
     for (const key of Object.keys(full).filter((name) => /^[xy]axis/.test(name))) {
@@ -50,8 +50,8 @@
   const config = {
     responsive: true,
     displaylogo: false,
-    displayModeBar: touch ? false : "hover",
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    displayModeBar: touch ? true : "hover",
+    ...(touch ? { modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d"]] } : { modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] }),
     showTips: false,
   };
 
