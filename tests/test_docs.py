@@ -71,13 +71,6 @@ def test_links_lead_somewhere(path):
 # -- the site ---------------------------------------------------------------------------------------------------------
 
 
-class _Loader(yaml.SafeLoader):
-    """mkdocs.yml names one Python function, which is not looked up here."""
-
-
-_Loader.add_multi_constructor("tag:yaml.org,2002:python/name:", lambda loader, suffix, node: suffix)
-
-
 def pages_of(nav):
     """All files that a navigation names."""
     if isinstance(nav, str):
@@ -86,9 +79,14 @@ def pages_of(nav):
 
 
 def test_the_navigation_names_every_page_and_no_other():
-    config = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader=_Loader)
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     named = pages_of(config["nav"])
     assert sorted(named) == sorted(path.name for path in DOCS.glob("*.md"))
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_a_page_has_no_diagram_that_the_theme_would_fetch_a_script_for(path):
+    assert "```mermaid" not in path.read_text(encoding="utf-8")
 
 
 def test_the_site_builds_strictly(tmp_path, monkeypatch):
@@ -102,7 +100,6 @@ def test_the_site_builds_strictly(tmp_path, monkeypatch):
     config.plugins.on_startup(command="build", dirty=False)
     build(config)
     site = tmp_path / "site"
-    assert '<pre class="mermaid">' in (site / "family.html").read_text(encoding="utf-8")
     assert "predict_proba" in (site / "api.html").read_text(encoding="utf-8")
     assert "sampler.box_margin" in (site / "settings.html").read_text(encoding="utf-8")
     assert (site / "results" / "laptop" / "fig-landscapes.png").exists()
@@ -209,6 +206,8 @@ def test_the_example_of_rows(run_example):
 def test_the_example_of_an_image_folder(run_example):
     printed = run_example("image_folder.py")
     assert printed["columns"].startswith("image, cluster, probability")
+    explained = (DOCS / "quickstart.md").read_text(encoding="utf-8")
+    assert [name for name in printed["columns"].split(", ") if f"| `{name}` |" not in explained] == []
     assert sum(json.loads(printed["pictures in each cluster"])) == 60
     assert [value for name, value in printed.items() if name.startswith("report of")] == ["report.html"]
 
