@@ -154,6 +154,8 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(opened, name, scheme,
 def test_a_finger_zooms_by_buttons_as_the_page_says(opened, moons_run):
     page = opened(moons_run / "report.html", viewport=PHONE, is_mobile=True, has_touch=True)
     assert page.locator("#plane .by-touch").is_visible() and page.locator("#plane .by-mouse").is_hidden()
+    icon = "document.querySelector('[data-chart=plane-clusters] .modebar-btn path')"
+    assert page.evaluate(f"getComputedStyle({icon}).fill").startswith("rgb("), "icons must be opaque to be seen"
     ends = "document.querySelector('[data-chart=plane-clusters]').layout.xaxis.range"
     span = f"({ends}[1] - {ends}[0])"
     before = page.evaluate(span)

@@ -8,7 +8,7 @@
 
   function colours(layout) {
     const axes = Object.keys(layout).filter((key) => /^[xy]axis/.test(key));
-    const changes = { "font.color": token("--ink"), "hoverlabel.bgcolor": token("--card"), "hoverlabel.bordercolor": token("--line"), "hoverlabel.font.color": token("--ink") };
+    const changes = { "font.color": token("--ink"), "modebar.color": token("--soft"), "modebar.activecolor": token("--ink"), "hoverlabel.bgcolor": token("--card"), "hoverlabel.bordercolor": token("--line"), "hoverlabel.font.color": token("--ink") };
     for (const key of axes) {
       changes[`${key}.gridcolor`] = token("--grid");
       changes[`${key}.linecolor`] = token("--line");
