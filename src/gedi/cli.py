@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import sys
 import time
 import warnings
@@ -20,13 +19,13 @@ from gedi import __version__
 from gedi.errors import ConfigError, GediError
 from gedi.experiments import EXPERIMENTS, find
 from gedi.exploring import run_explore
-from gedi.fitting import label_scores, run_fit, run_resume
-from gedi.predicting import run_predict, run_sample
+from gedi.fitting import run_fit, run_resume
+from gedi.predicting import run_eval, run_predict, run_sample
 from gedi.report.terminal import err, out, say, show_outcome
 from gedi.reporting import run_report, write_demo_report
 
 if TYPE_CHECKING:
-    from gedi.data import Dataset
+    pass
 
 PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
 PRESET_NAMES += ("images", "paper-svhn", "paper-cifar10", "paper-cifar100", "paper-mnist")
@@ -238,21 +237,6 @@ def seed(text: str) -> int:
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def run_eval(args: argparse.Namespace) -> None:
-    from gedi.data import load
-    from gedi.evaluation import ood_scores
-
-    model = _model(args.model)
-    data = load(args.data, split="test", seed=args.seed, label_column=args.labels, **model.reading)
-    rows = _rows(model, data, args.data)
-    scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data)
-    scores["mean_log_density"] = float(model.score_samples(rows).mean())
-    if args.ood:
-        foreign = _rows(model, load(args.ood, split="test", seed=args.seed, **model.reading), args.ood)
-        scores["ood"] = {"data": args.ood} | ood_scores(model, rows, foreign)
-    sys.stdout.write(json.dumps(scores, indent=2) + "\n")
-
-
 def run_methods(args: argparse.Namespace) -> None:
     from gedi.training.presets import METHODS, preset, with_method
 
@@ -308,22 +292,6 @@ def run_demo(args: argparse.Namespace) -> None:
     outcome.files += write_demo_report(outcome, folder, trained)
     show_outcome(out, outcome)
     out.print("next: gedi fit YOUR.csv --n-clusters C --out my-run", highlight=False)
-
-
-# -- shared -----------------------------------------------------------------------------------------------------------
-
-
-def _model(folder: str) -> Any:
-    from gedi.training import runs
-
-    return runs.load(folder)
-
-
-def _rows(model: Any, data: Dataset, name: str) -> Any:
-    from gedi.data import checked_blocks
-
-    (rows,) = checked_blocks([data.x], n_features=model.n_features, name=name, image_shape=model.image_shape)
-    return rows
 
 
 if __name__ == "__main__":

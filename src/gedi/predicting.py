@@ -1,12 +1,22 @@
-"""`gedi predict` and `gedi sample`: a trained run's answers and samples, as files."""
+"""`gedi predict`, `gedi sample` and `gedi eval`: a trained run's answers and samples as files, and its metrics."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gedi.errors import DataError, RunError
+from gedi.fitting import label_scores
 from gedi.report.terminal import err, out, say
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gedi.data import Dataset
+    from gedi.training.model import TrainedModel
 
 MOST_VALUES = 2**28  # of one draw of samples: 1 GiB in float32
 
@@ -62,3 +72,31 @@ def run_sample(args: argparse.Namespace) -> None:
         with new_table(path) as write:
             write({"x": samples} if path.suffix.lower() == ".npz" else columns)
     say(out, f"{args.n} samples -> {args.out}")
+
+
+def run_eval(args: argparse.Namespace) -> None:
+    from gedi.data import load
+    from gedi.evaluation import ood_scores
+    from gedi.report.measures import has_density
+    from gedi.training import runs
+
+    model = runs.load(args.model)
+    data = load(args.data, split="test", seed=args.seed, label_column=args.labels, **model.reading)
+    rows = _rows(model, data, args.data)
+    scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data)
+    if not has_density(model):
+        left_out = "mean_log_density and ood are" if args.ood else "mean_log_density is"
+        say(err, f"{args.model} was trained without a density: {left_out} left out")
+    else:
+        scores["mean_log_density"] = float(model.score_samples(rows).mean())
+        if args.ood:
+            foreign = _rows(model, load(args.ood, split="test", seed=args.seed, **model.reading), args.ood)
+            scores["ood"] = {"data": args.ood} | ood_scores(model, rows, foreign)
+    sys.stdout.write(json.dumps(scores, indent=2) + "\n")
+
+
+def _rows(model: TrainedModel, data: Dataset, name: str) -> np.ndarray:
+    from gedi.data import checked_blocks
+
+    (rows,) = checked_blocks([data.x], n_features=model.n_features, name=name, image_shape=model.image_shape)
+    return rows

@@ -136,6 +136,9 @@ def test_what_was_trained_without_a_density_says_so(home, tmp_path, capsys, gedi
         assert capsys.readouterr().err.count("log_density and ood_score are left out") == 1
     assert np.load(tmp_path / "p.npz").files == ["cluster", "probability"]
     assert (tmp_path / "p.csv").read_text().splitlines()[0] == "cluster,probability"
+    assert gedi("eval", run, home / "rows.csv", "--ood", home / "rows.csv") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out).keys().isdisjoint({"mean_log_density", "ood"}) and "mean_log_density and ood are left" in err
 
 
 def test_sample_writes_an_archive_or_a_picture(home, tmp_path, gedi):

@@ -264,7 +264,7 @@ def test_a_link_in_the_folder_is_not_written_through(moons_run, copy, tmp_path, 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["nowhere"], "nowhere has nothing to report"),
+        (["nowhere"], "There is no folder nowhere"),
         (["RUN", "--data", "digits"], "digits has 64 features, but the run was trained on 2"),
         (["RUN", "RUN", "--ood", "circles"], "--ood is shown in the report of one run"),
         (["RUN"] * 13, "At most 12 runs fit on one page"),
