@@ -33,14 +33,13 @@ def run_predict(args: argparse.Namespace) -> None:
     model = runs.load(args.model)
     data = stream(args.data, label_column=args.label_column, **model.reading)
     rows, shape = 0, model.image_shape
-    left_out = () if has_density(model) else ("log_density", "ood_score")
-    if left_out:
-        say(err, f"{args.model} was trained without a density: {' and '.join(left_out)} are left out")
+    density = has_density(model)
+    if not density:
+        say(err, f"{args.model} was trained without a density: log_density and ood_score are left out")
     with new_table(path) as write:
         for block in checked_blocks(data.blocks, n_features=model.n_features, name=args.data, image_shape=shape):
             names = None if data.files is None else data.files[rows : rows + len(block)]
-            columns = image_names(names) | prediction_columns(model, block, embed=args.embed)
-            write({name: column for name, column in columns.items() if name not in left_out})
+            write(image_names(names) | prediction_columns(model, block, embed=args.embed, density=density))
             rows += len(block)
     say(out, f"{rows} rows -> {args.out}")
 

@@ -20,8 +20,9 @@ VALUES = 8  # of a wide row
 def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> dict[str, Any]:
     """Cluster, probability and nearest examples of every row shown; how familiar it is, if the run has a density."""
     model = examples.model
-    columns = prediction_columns(model, rows)
-    familiar, familiarity = _familiarity(examples, columns) if has_density(model) else (None, [{}] * len(rows))
+    density = has_density(model)
+    columns = prediction_columns(model, rows, density=density)
+    familiar, familiarity = _familiarity(examples, columns) if density else (None, [{}] * len(rows))
     shown = rows[:SHOWN]
     places, distances = examples.nearest(shown, NEAREST)
     return {

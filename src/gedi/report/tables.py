@@ -10,15 +10,14 @@ from gedi.errors import DataError
 from gedi.training.model import TrainedModel
 
 
-def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = False) -> dict[str, np.ndarray]:
-    """One column a thing the model says about a row."""
+def prediction_columns(
+    model: TrainedModel, rows: np.ndarray, *, embed: bool = False, density: bool = True
+) -> dict[str, np.ndarray]:
+    """One column a thing the model says about a row; not by its ``density`` if it never trained one."""
     probability = model.predict_proba(rows)
-    columns = {
-        "cluster": probability.argmax(1),
-        "probability": probability.max(1),
-        "log_density": model.score_samples(rows),
-        "ood_score": model.ood_score(rows),
-    }
+    columns = {"cluster": probability.argmax(1), "probability": probability.max(1)}
+    if density:
+        columns |= {"log_density": model.score_samples(rows), "ood_score": model.ood_score(rows)}
     if embed:
         columns |= {f"embedding_{i}": column for i, column in enumerate(model.transform(rows).T)}
     return columns
