@@ -6,7 +6,7 @@ BIN := .venv/bin
 STAMP := .venv/.gedi-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow chaos lint bench docs clean
+.PHONY: help setup demo test test-slow chaos same lint bench docs clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ test-slow: $(STAMP)  ## run the tests that train for real
 
 chaos: $(STAMP)  ## kill and resume a run 100 times, and compare its weights
 	OMP_NUM_THREADS=1 $(BIN)/python tests/training/chaos.py 100
+
+# `make same AGAINST=v0.1.0`: after a refactoring, no number may have changed.
+same: $(STAMP)  ## compare seeded fits with those of another revision (AGAINST=REV), bit for bit
+	$(BIN)/python benchmarks/same_weights.py $(AGAINST)
 
 lint: $(STAMP)  ## check style, format and types
 	$(BIN)/ruff check .

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from gedi.nets import GediNet, MLPEncoder
 from gedi.objectives import sinkhorn
+from gedi.runs.folder import provenance
 from gedi.sampling import Box, dam, score, sgld
-from gedi.training.runs import provenance
 
 
 def milliseconds(function: Callable[[], object], repeats: int) -> float:

@@ -22,7 +22,7 @@ from playwright.sync_api import Page, sync_playwright
 from gedi.cli import main
 from gedi.data import load
 from gedi.explore import ExploreServer, Site, find_examples
-from gedi.training import runs
+from gedi.runs import folder as runs
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = {"width": 1280, "height": 960}

@@ -1,16 +1,40 @@
-"""Shared by all tests: one thread a process, and data sets and a browser only where they are."""
+"""Shared by all tests: one thread per process, data sets and a browser where there are any, and very small runs."""
 
 import os
 import shutil
+import signal
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+
+from gedi.data.augment import row_augmentation
+from gedi.errors import GediError
+from gedi.runs import folder as runs
+from gedi.runs.checkpoint import Checkpoints
+from gedi.training.build import fill_from_data
+from gedi.training.config import TrainingConfig, override, to_dict
+from gedi.training.engine import Engine
+from gedi.training.model import fit_rows
+from gedi.training.presets import preset
+from gedi.training.stages import StoppedError
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
 )
 QUIET = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+# A run small enough to test what Algorithm 2 does, not how well it does it.
+TINY = {
+    "step1.iterations": 4,
+    "step2.iterations": 6,
+    "step1.batch_size": 32,
+    "step2.batch_size": 32,
+    "sampler.buffer_size": 64,
+    "start.nodes": 8,
+}
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -45,3 +69,98 @@ def needs_chromium():
 def browser_type_launch_args():
     """How pytest-playwright starts the one browser of all tests; it may take its time on a busy machine."""
     return {"executable_path": CHROMIUM, "args": ["--no-sandbox", "--disable-gpu", *QUIET], "timeout": 120_000}
+
+
+@pytest.fixture(scope="session")
+def blobs():
+    """Two clear groups of rows, 40 + 40."""
+    rng = np.random.default_rng(0)
+    return np.vstack([rng.normal(-2, 0.3, (40, 2)), rng.normal(2, 0.3, (40, 2))]).astype(np.float32)
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    """A function: settings of a run of a few iterations, with changes."""
+
+    def make(**changes) -> TrainingConfig:
+        return override(preset("smoke", n_features=2), TINY | {k.replace("__", "."): v for k, v in changes.items()})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_engine(blobs):
+    """A function: the engine of a run on the blobs."""
+
+    def make(config: TrainingConfig, *, seed: int = 0, on_progress=None, world=None) -> Engine:
+        config = fill_from_data(config, blobs)
+        rows = torch.from_numpy(blobs)
+        augment = row_augmentation(config.augment, rows)
+        return Engine(config, rows, 2, seed=seed, augment=augment, on_progress=on_progress, world=world)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fitted(blobs, tiny):
+    """A model trained for a few iterations."""
+    return fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)
+
+
+@pytest.fixture(scope="session")
+def begun(blobs, tiny, fitted, tmp_path_factory):
+    """A finished run and one that was stopped in step 2, in one folder."""
+    folder = tmp_path_factory.mktemp("begun")
+    np.save(folder / "rows.npy", blobs)
+    left = [7]
+
+    def stop():
+        left[0] -= 1
+        return left[0] < 0
+
+    config = tiny(objective__clustering__queue=100)
+    with pytest.raises(StoppedError):
+        fit_rows(blobs, n_clusters=2, config=config, seed=0, checkpoints=Checkpoints(folder), should_stop=stop)
+    plan = {"data": str(folder / "rows.npy"), "label_column": None, "method": "gedi", "n_clusters": 2, "seed": 0}
+    plan |= {"rows_sha256": runs.fingerprint(blobs.astype("float64")), "training": to_dict(config)}
+    runs.write_plan(folder, plan)
+    runs.save(fitted, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def refused():
+    """A function: a block that must raise our own error, as one printable sentence, within seconds."""
+
+    def too_long(*_):
+        raise AssertionError("it waits for ever")
+
+    @contextmanager
+    def check(kind=GediError, **match):
+        before = signal.signal(signal.SIGALRM, too_long)
+        signal.alarm(20)
+        try:
+            with pytest.raises(kind, **match) as error:
+                yield
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+        text = str(error.value)
+        assert text.isprintable() and 10 < len(text) < 700 and text.endswith("."), text
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def restore(begun, blobs):
+    """A function: `gedi resume` up to where training would go on."""
+    config = fill_from_data(override(TrainingConfig(), runs.read_plan(begun)["training"]), blobs)
+    rows = torch.from_numpy(blobs)
+    augment = row_augmentation(config.augment, rows)
+
+    def run(folder):
+        runs.check_sizes(folder, config, 2, 2)
+        return Engine(config, rows, 2, seed=0, augment=augment, checkpoints=Checkpoints(folder))
+
+    run.state = run(begun).state  # to unpack into
+    return run

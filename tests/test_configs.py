@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from gedi.cli import build_parser
+from gedi.commands.fit import _config_file
 from gedi.experiments.configs import files, write
 from gedi.experiments.image_cells import ImageCell, cells_of
 from gedi.experiments.outcome import budget
-from gedi.fitting import _config_file
 from gedi.training.presets import configure
 
 FOLDER = Path(__file__).parent.parent / "configs"

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gedi import GEDI
 from gedi.data import load
 from gedi.errors import RunError
-from gedi.training import runs
+from gedi.runs import folder as runs
 
 TINY = {
     "step1.iterations": 3,

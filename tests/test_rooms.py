@@ -7,8 +7,20 @@ import pytest
 
 import gedi
 
-ROOMS = ["errors", "data", "nets", "sampling", "objectives", "logic", "training", "evaluation", "experiments", "report"]
-ROOMS += ["explore", "hub", "estimator", "reporting", "fitting", "predicting", "exploring", "cli"]
+ROOMS = [
+    "errors",
+    "files",
+    "data",
+    "nets",
+    "sampling",
+    "logic",
+    "objectives",
+    "training",
+    "runs",
+    "evaluation",
+    "report",
+]
+ROOMS += ["explore", "experiments", "hub", "estimator", "commands", "cli"]
 SOURCE = Path(gedi.__file__).parent
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 

@@ -16,13 +16,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from gedi import __version__
+from gedi.commands.explore import run_explore
+from gedi.commands.fit import run_fit, run_resume
+from gedi.commands.predict import run_eval, run_predict, run_sample
+from gedi.commands.report import run_report, write_demo_report
+from gedi.commands.terminal import err, out, say, show_outcome
 from gedi.errors import ConfigError, GediError
 from gedi.experiments import EXPERIMENTS, find
-from gedi.exploring import run_explore
-from gedi.fitting import run_fit, run_resume
-from gedi.predicting import run_eval, run_predict, run_sample
-from gedi.report.terminal import err, out, say, show_outcome
-from gedi.reporting import run_report, write_demo_report
 
 if TYPE_CHECKING:
     pass

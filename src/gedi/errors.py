@@ -17,5 +17,9 @@ class RunError(GediError):
     """A run folder is missing, incomplete or in the way."""
 
 
+class CheckpointError(RunError):
+    """A checkpoint could not be written or read."""
+
+
 class LogicError(GediError, ValueError):
     """A constraint is ill formed or cannot hold, or its log-probabilities do not fit it."""

@@ -22,7 +22,7 @@ from gedi.data import check_rows
 from gedi.data.checks import image_shape_of
 from gedi.errors import DataError
 from gedi.logic import Constraint
-from gedi.training import runs
+from gedi.runs import folder as runs
 from gedi.training.config import TrainingConfig
 from gedi.training.journal import Progress
 from gedi.training.model import TrainedModel, fit_rows

@@ -16,10 +16,10 @@ import yaml
 
 from gedi import __version__
 from gedi.errors import RunError
-from gedi.training import runs
-from gedi.training.expected import MODEL_BYTES
+from gedi.files.reading import TEXT_BYTES, shown
+from gedi.runs import folder as runs
+from gedi.runs.expected import MODEL_BYTES
 from gedi.training.model import TrainedModel
-from gedi.training.untrusted import TEXT_BYTES, shown
 
 FILES = (runs.CONFIG, runs.MODEL, runs.RESULTS, runs.METRICS)
 CARD = "README.md"

@@ -18,7 +18,7 @@ from gedi.experiments import EXPERIMENTS, find, paper
 from gedi.experiments import cells as cells_module
 from gedi.experiments.cells import Cell, CellData
 from gedi.experiments.image_cells import ROWS, cells_of
-from gedi.experiments.landscapes import draw_landscape, walk_paths
+from gedi.experiments.landscapes import draw_landscape
 from gedi.experiments.one_step import of_density
 from gedi.experiments.outcome import budget
 from gedi.experiments.plots import in_order_of_appearance
@@ -26,6 +26,7 @@ from gedi.experiments.representation import of_representation
 from gedi.experiments.stability import stability
 from gedi.experiments.summary import mean_std, settings_names, summary
 from gedi.experiments.table1 import differences
+from gedi.report.plane import walk_paths
 from gedi.training.presets import preset
 
 

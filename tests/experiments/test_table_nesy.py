@@ -11,9 +11,9 @@ from gedi.data.addition import RULE
 from gedi.errors import ConfigError
 from gedi.experiments import EXPERIMENTS, paper, table_nesy
 from gedi.experiments import cells as cells_module
+from gedi.experiments.addition import addition
 from gedi.experiments.outcome import budget
 from gedi.experiments.table_nesy import STARTS, VARIANTS, AdditionCell, addition_data, cells_of
-from gedi.training.addition_preset import addition
 from gedi.training.guard import GuardWarning
 from gedi.training.model import fit_rows
 from gedi.training.objective import temperature

@@ -14,7 +14,7 @@ from PIL import Image
 from gedi import GEDI
 from gedi.errors import DataError
 from gedi.explore import uploads
-from gedi.training import runs
+from gedi.runs import folder as runs
 
 ROWS = np.array([[-3.0, -3.0], [3.0, 3.0], [500.0, -500.0]])
 

@@ -21,7 +21,10 @@ import torch
 
 from gedi.cli import main
 from gedi.data import load
-from gedi.training import checkpoint, runs, stages
+from gedi.files import writing
+from gedi.runs import checkpoint
+from gedi.runs import folder as runs
+from gedi.training import stages
 
 SETTINGS = {
     "n_init": 2,
@@ -74,7 +77,7 @@ def arm(kind: str, chance: random.Random) -> None:
         stages.Stages._batch = counted(stages.Stages._batch)
     else:
         # Between a file's bytes, its name and its folder: every step of saving is an fsync or a rename.
-        checkpoint.os.fsync, checkpoint.os.replace = counted(os.fsync), counted(os.replace)
+        writing.os.fsync, writing.os.replace = counted(os.fsync), counted(os.replace)
 
 
 def in_a_child(work: Callable[[], int]) -> int:

@@ -11,13 +11,14 @@ import torch
 
 from gedi.cli import main
 from gedi.data import load
+from gedi.runs.checkpoint import Checkpoints
 from gedi.training import recipe, stages
-from gedi.training.checkpoint import Checkpoints, pack
 from gedi.training.config import GuardConfig, SamplerConfig
 from gedi.training.guard import DivergedError, Guard, GuardWarning, Symptom, cold_sampler, divergence, is_calm, worries
 from gedi.training.model import fit_rows
 from gedi.training.recipe import train
 from gedi.training.stages import StoppedError
+from gedi.training.state import pack
 
 LIMITS = GuardConfig()
 

@@ -8,7 +8,7 @@ import torch
 
 from gedi.data.image_augment import PAPER
 from gedi.errors import ConfigError
-from gedi.training import runs
+from gedi.runs import folder as runs
 from gedi.training.build import box_around
 from gedi.training.config import TrainingConfig
 from gedi.training.image_presets import IMAGE_PRESETS

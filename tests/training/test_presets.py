@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from gedi.errors import ConfigError
+from gedi.runs.expected import check_sizes
 from gedi.training import engine as engine_module
 from gedi.training import model as model_module
 from gedi.training.config import check, get, paths
-from gedi.training.expected import check_sizes
 from gedi.training.model import fit_rows
 from gedi.training.presets import ABLATIONS, METHODS, PRESETS, preset, with_method
 from gedi.training.terms import Gaussian

@@ -12,10 +12,10 @@ import yaml
 
 from gedi import GEDI
 from gedi.cli import main
+from gedi.commands.fit import _settings
 from gedi.errors import ConfigError, DataError, LogicError, RunError
-from gedi.fitting import _settings
 from gedi.logic import Categorical, Constraint
-from gedi.training import runs
+from gedi.runs import folder as runs
 from gedi.training.config import from_dict, override, to_dict
 from gedi.training.model import fit_rows
 from gedi.training.objective import temperature

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from sklearn.metrics import normalized_mutual_info_score
 
 from gedi.errors import ConfigError
-from gedi.training.checkpoint import Checkpoints
+from gedi.runs.checkpoint import Checkpoints
 from gedi.training.terms import KINDS
 from gedi.training.world import Hardware, World
 

@@ -27,7 +27,8 @@ from gedi.errors import ConfigError
 from gedi.evaluation import clustering_scores
 from gedi.experiments.outcome import Say
 from gedi.experiments.workers import in_processes, tell
-from gedi.training import runs
+from gedi.files.writing import finite
+from gedi.runs import folder as runs
 from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.cost import duration, estimate
 from gedi.training.guard import DivergedError, GuardWarning
@@ -172,7 +173,7 @@ def measure(
         numbers |= more(cell, model, data)
     measured = {"key": cell.key, "cell": asdict(cell), **clustering_scores(data.y_test, labels), **diverged}
     measured |= {"seconds": round(seconds, 2), "labels": labels.tolist(), **numbers, "provenance": runs.provenance()}
-    return json.loads(json.dumps(runs.finite(measured)))
+    return json.loads(json.dumps(finite(measured)))
 
 
 def run_cells(

@@ -11,7 +11,8 @@ import torch
 
 from gedi.data import load
 from gedi.experiments.outcome import Budget, Outcome, Say
-from gedi.training import runs
+from gedi.files.writing import finite, replace_text
+from gedi.runs import folder as runs
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.guard import DivergedError, GuardWarning
 from gedi.training.model import fit_rows
@@ -51,7 +52,7 @@ def run(budget: Budget, out: Path, jobs: int, say: Say) -> Outcome:
     content |= {"table": {"columns": columns, "rows": rows}, "notes": notes, "cells": cells}
     content |= {"settings": to_dict(settings), "provenance": runs.provenance()}
     path = out / f"{NAME}.json"
-    runs.replace_text(path, json.dumps(runs.finite(content), indent=1, ensure_ascii=False) + "\n")
+    replace_text(path, json.dumps(finite(content), indent=1, ensure_ascii=False) + "\n")
     outcome.files.append(path)
     return outcome
 

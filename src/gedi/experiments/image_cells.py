@@ -17,7 +17,7 @@ from gedi.experiments.cells import CELLS, MODELS, Cell, Measured, cell_data, rea
 from gedi.experiments.equal_compute import hold_to, passes
 from gedi.experiments.image_scores import DATA, INCEPTION, SCORES, drawn, of_image_fit, of_samples
 from gedi.experiments.outcome import Budget, Outcome, Say
-from gedi.training import runs
+from gedi.runs import folder as runs
 from gedi.training.config import TrainingConfig
 
 SHAPE = (32, 32, 3)

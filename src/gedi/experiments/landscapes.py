@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -17,8 +15,8 @@ from gedi.experiments import plots
 from gedi.experiments.cells import MODELS, Cell, cell_data, run_cells
 from gedi.experiments.outcome import Budget, Outcome, Say
 from gedi.experiments.summary import divergence_notes, mean_std, spread_note, summary, write_json
-from gedi.sampling import dam
-from gedi.training import runs
+from gedi.report.plane import walk_paths
+from gedi.runs import folder as runs
 from gedi.training.model import TrainedModel
 
 NAME, TITLE = "fig-landscapes", "Clusters, energy landscapes, DAM walks and samples"
@@ -122,25 +120,6 @@ def log_density_grid(model: TrainedModel, x: np.ndarray) -> Landscape:
     typical = float(np.median(data))
     floor = max(SHOWN, 2 * (typical - float(np.quantile(data, 0.01))))  # an energy on a larger scale needs more
     return Landscape(xs, ys, model.score_samples(plane).reshape(GRID, GRID) - typical, -floor)
-
-
-def walk_paths(model: TrainedModel, x: np.ndarray, *, n: int, seed: int = 0) -> np.ndarray:
-    """DAM walks from ``n`` of the points, [n, T + 1, 2], in the user's units."""
-    c = model.config.dam
-    assert c.radius is not None
-    rows = np.random.default_rng(seed).choice(len(x), n, replace=False)
-    start = torch.from_numpy(model.scaler.transform(x[rows]))
-    places = [start]
-    for steps in range(1, c.steps + 1):
-        # A walk draws its one Delta first: with the same seed, t steps are the first t steps of the whole walk.
-        generator = torch.Generator().manual_seed(seed)
-        drop = math.inf if c.max_drop is None else c.max_drop
-        places.append(
-            dam(model.net.eval().log_density, start, radius=c.radius, steps=steps, generator=generator, max_drop=drop)[
-                0
-            ]
-        )
-    return np.stack([model.scaler.inverse(p.detach().numpy(), dtype=np.float64) for p in places], axis=1)
 
 
 def _heat(axes: Axes, land: Landscape) -> Any:

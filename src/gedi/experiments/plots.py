@@ -69,19 +69,6 @@ def quiet(axes: Axes) -> None:
         axes.spines[side].set_visible(False)
 
 
-def image_grid(images: np.ndarray, image_shape: tuple[int, ...]) -> Figure:
-    """Images stored as rows, side by side in a square."""
-    height, width, channels = image_shape
-    side = int(np.ceil(np.sqrt(len(images))))
-    made = Figure(figsize=(6, 6), layout="constrained")
-    for place, row in zip(made.subplots(side, side, squeeze=False).ravel(), images, strict=False):
-        image = row.reshape(height, width, channels)
-        place.imshow(image.squeeze(-1) if channels == 1 else image, cmap="gray")
-    for place in made.axes:
-        place.set_axis_off()
-    return made
-
-
 def image_panels(panels: dict[str, np.ndarray], *, columns: int = 8) -> Figure:
     """Panels side by side, each a grid of images [n, H, W, C] in bytes under its title."""
     made, axes = figure(1, len(panels))

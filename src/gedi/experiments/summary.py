@@ -10,7 +10,8 @@ from typing import Any
 
 from gedi.experiments.cells import Cell, Measured
 from gedi.experiments.outcome import Budget, Outcome
-from gedi.training import runs
+from gedi.files.writing import finite, replace_text
+from gedi.runs import folder as runs
 
 SCORES = ("nmi", "accuracy", "symbol_accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds")
 SCORES += ("nmi_of_representation", "probe", "knn", "auroc_noise", "gradient_evaluations")
@@ -97,7 +98,7 @@ def write_json(
         "provenance": runs.provenance(),
     }
     path = out / f"{name}.json"
-    runs.replace_text(path, json.dumps(runs.finite(content), indent=1, ensure_ascii=False) + "\n")
+    replace_text(path, json.dumps(finite(content), indent=1, ensure_ascii=False) + "\n")
     outcome.files.append(path)
 
 

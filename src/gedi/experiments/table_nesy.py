@@ -11,10 +11,10 @@ from sklearn.datasets import load_digits
 from gedi.data import load
 from gedi.data.addition import RULE, triplets
 from gedi.experiments import cells, paper
+from gedi.experiments.addition import addition
 from gedi.experiments.cells import Cell, CellData, Measured, run_cells
 from gedi.experiments.outcome import Budget, Outcome, Say
 from gedi.experiments.summary import divergence_notes, mean_std, summary, write_json
-from gedi.training.addition_preset import addition
 from gedi.training.config import TrainingConfig
 
 NAME, TITLE = "table-nesy", "MNIST addition: accuracy and NMI on the MNIST test set"

@@ -14,8 +14,9 @@ from gedi.explore.answers import answer
 from gedi.explore.examples import Examples
 from gedi.explore.pixels import thumbnail
 from gedi.explore.uploads import BODY_BYTES, ROWS, rows_of
+from gedi.files.reading import opened, shown, whole
+from gedi.files.writing import finite
 from gedi.report.measures import has_density
-from gedi.training.untrusted import finite, opened, shown, whole
 
 REPORT = "report.html"
 REPORT_BYTES = 2**26

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gedi.files.reading import shown
 from gedi.report.charts import DASHES, Chart, axis, chart
 from gedi.report.look import colour, compact, literal, number
-from gedi.training.untrusted import shown
 
 STAGES = ("step1", "embedding", "step2")
 STAGE_NAMES = {"step1": "density", "embedding": "embedding", "step2": "clusters"}

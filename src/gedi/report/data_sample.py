@@ -17,9 +17,9 @@ from safetensors.torch import save
 from gedi.data import Dataset
 from gedi.data.streaming import take
 from gedi.errors import RunError
-from gedi.training.checkpoint import write_whole
-from gedi.training.tensorfile import Spec, check_layout, open_tensors
-from gedi.training.untrusted import finite, parse_json, shown
+from gedi.files.reading import parse_json, shown
+from gedi.files.tensors import Spec, check_layout, open_tensors
+from gedi.files.writing import finite, write_whole
 
 FILE = "data-sample.safetensors"
 ROWS = 2_000  # more make a page slow to look at, and no clearer

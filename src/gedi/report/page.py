@@ -16,9 +16,9 @@ from markupsafe import Markup
 
 from gedi import __version__
 from gedi.errors import DataError, RunError
+from gedi.files.writing import write_whole
 from gedi.report.charts import Chart
 from gedi.report.look import colour, percent, score, short, swatch
-from gedi.training.checkpoint import write_whole
 
 GENERATOR = f'<meta name="generator" content="gedi {__version__}">'
 MARK = b'<meta name="generator" content="gedi '  # how a page of ours is known from another

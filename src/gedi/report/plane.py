@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 
 from gedi.report.charts import Chart, axis, chart, clusters_as_traces, describe, few
 from gedi.report.look import PALETTE, colour, compact, rgb
 from gedi.report.measures import Answers, has_density
+from gedi.sampling import dam
 from gedi.training.model import TrainedModel
 
 REGIONS = 160  # pixels of the decision regions, a side
@@ -135,7 +138,6 @@ def _energy(model: TrainedModel, answers: Answers, window: Any) -> dict[str, Any
 
 
 def _walks(model: TrainedModel, answers: Answers) -> list[dict[str, Any]]:
-    from gedi.experiments.landscapes import walk_paths
 
     paths = walk_paths(model, answers.rows, n=min(WALKS, len(answers.rows)))
     gap = np.full((len(paths), 1, 2), np.nan)  # lifts the pen between two walks
@@ -174,3 +176,22 @@ def _samples(samples: np.ndarray) -> dict[str, Any]:
         "marker": {"size": 5, "color": colour(2), "opacity": 0.75},
         "hovertemplate": "%{x:.3g}, %{y:.3g}<extra>sample</extra>",
     }
+
+
+def walk_paths(model: TrainedModel, x: np.ndarray, *, n: int, seed: int = 0) -> np.ndarray:
+    """DAM walks from ``n`` of the points, [n, T + 1, 2], in the user's units."""
+    c = model.config.dam
+    assert c.radius is not None
+    rows = np.random.default_rng(seed).choice(len(x), n, replace=False)
+    start = torch.from_numpy(model.scaler.transform(x[rows]))
+    places = [start]
+    for steps in range(1, c.steps + 1):
+        # A walk draws its one Delta first: with the same seed, t steps are the first t steps of the whole walk.
+        generator = torch.Generator().manual_seed(seed)
+        drop = math.inf if c.max_drop is None else c.max_drop
+        places.append(
+            dam(model.net.eval().log_density, start, radius=c.radius, steps=steps, generator=generator, max_drop=drop)[
+                0
+            ]
+        )
+    return np.stack([model.scaler.inverse(p.detach().numpy(), dtype=np.float64) for p in places], axis=1)

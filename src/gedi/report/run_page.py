@@ -11,6 +11,7 @@ import numpy as np
 
 from gedi.data.streaming import take
 from gedi.evaluation import auroc
+from gedi.files.reading import shown
 from gedi.report import charts as make
 from gedi.report.charts import Chart
 from gedi.report.curves import EVENT_COLUMNS, History, training_charts
@@ -23,7 +24,6 @@ from gedi.report.profiles import differences, profile_chart, profiles
 from gedi.report.run_view import RunView
 from gedi.report.verdict import headline, overall
 from gedi.training.model import TrainedModel
-from gedi.training.untrusted import shown
 
 LARGEST_TABLE = 30  # clusters or labels of the table that counts one against the other
 NAMED = 20  # files left out that are named

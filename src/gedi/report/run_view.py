@@ -13,13 +13,13 @@ import numpy as np
 from gedi.data import Dataset, check_rows, load
 from gedi.errors import DataError, GediError, RunError
 from gedi.evaluation import clustering_scores
+from gedi.files.reading import read_json, read_json_lines, shown
 from gedi.report.data_sample import DataSample, read_sample, sample_of
 from gedi.report.look import number
 from gedi.report.measures import Answers, Measures, ask, draw, measure
 from gedi.report.verdict import Judgement, judge
-from gedi.training import runs
+from gedi.runs import folder as runs
 from gedi.training.model import TrainedModel
-from gedi.training.untrusted import read_json, read_json_lines, shown
 
 SCORES = ("nmi", "accuracy", "ari")  # with the labels
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +37,6 @@ def draw_samples(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
         raise DataError(f"Rows of {samples.shape[1]} features have no picture: write samples to a .npz instead.")
     from matplotlib.figure import Figure
 
-    from gedi.experiments.plots import image_grid
-
     if model.image_shape is not None:
         image_grid(_between_black_and_white(model, samples), model.image_shape).savefig(path, dpi=120)
         return
@@ -55,3 +54,18 @@ def _between_black_and_white(model: TrainedModel, samples: np.ndarray) -> np.nda
         ends = np.repeat([[-1.0], [1.0]], model.n_features, axis=1)
         low, high = (float(row[0]) for row in model.scaler.inverse(ends))
     return np.clip((samples - low) / max(high - low, 1e-9), 0.0, 1.0)
+
+
+def image_grid(images: np.ndarray, image_shape: tuple[int, ...]) -> Any:
+    """Images stored as rows, side by side in a square."""
+    height, width, channels = image_shape
+    side = int(np.ceil(np.sqrt(len(images))))
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(6, 6), layout="constrained")
+    for place, row in zip(made.subplots(side, side, squeeze=False).ravel(), images, strict=False):
+        image = row.reshape(height, width, channels)
+        place.imshow(image.squeeze(-1) if channels == 1 else image, cmap="gray")
+    for place in made.axes:
+        place.set_axis_off()
+    return made

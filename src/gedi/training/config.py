@@ -226,6 +226,11 @@ def _check_density_of_step1(config: TrainingConfig) -> None:
         )
 
 
+def longest_queue(config: TrainingConfig) -> int:
+    """Past embeddings that any term of the objective keeps."""
+    return max((getattr(term, "queue", 0) for term in config.objective.values()), default=0)
+
+
 def get(config: Any, path: str) -> Any:
     """The value at a dotted path; None for a setting of a term that is not there."""
     for name in path.split("."):

@@ -29,6 +29,16 @@ class Log(Protocol):
     def write(self, line: dict[str, Any]) -> None: ...
 
 
+class Checkpoints(Protocol):
+    """Keeps packed states, and gives the newest back if it can be one of this run's."""
+
+    skipped: list[str]
+
+    def exists(self) -> bool: ...
+    def save(self, tensors: dict[str, Any], counters: dict[str, Any]) -> None: ...
+    def load(self, **of: Any) -> tuple[dict[str, Any], dict[str, Any]]: ...
+
+
 class Journal:
     """Keeps a run's history; only the main process shows it to anyone."""
 

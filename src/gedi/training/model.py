@@ -20,10 +20,9 @@ from gedi.nets import GediNet, MLPEncoder
 from gedi.objectives import cluster_log_probs
 from gedi.sampling import Box, sgld
 from gedi.training.build import fill_from_data
-from gedi.training.checkpoint import Checkpoints
 from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.engine import Engine
-from gedi.training.journal import Log, Progress
+from gedi.training.journal import Checkpoints, Log, Progress
 from gedi.training.objective import temperature
 from gedi.training.recipe import train
 from gedi.training.terms.generative import settled

@@ -13,14 +13,12 @@ from gedi.data.scaled_rows import Rows, joined
 from gedi.errors import GediError
 from gedi.sampling import ReplayBuffer
 from gedi.training.build import box_around, build_net
-from gedi.training.checkpoint import Checkpoints, Tensors, pack, unpack
-from gedi.training.config import StageConfig, TrainingConfig
-from gedi.training.expected import ExpectedCheckpoint, longest_queue
+from gedi.training.config import StageConfig, TrainingConfig, longest_queue
 from gedi.training.groups import find_groups
 from gedi.training.guard import DivergedError, Guard, Packed, Symptom, cold_sampler, is_calm, worries
-from gedi.training.journal import Journal, Log, Progress
+from gedi.training.journal import Checkpoints, Journal, Log, Progress
 from gedi.training.schedule import adam, rate
-from gedi.training.state import Best, TrainState, averaged_copy
+from gedi.training.state import Best, Tensors, TrainState, averaged_copy, pack, unpack
 from gedi.training.world import World
 
 STAGES = ("start", "step1", "after step1", "embedding", "after embedding", "step2", "after step2")
@@ -93,8 +91,14 @@ class Stages:
         self._symptom: Symptom | None = None
         self._saved = time.monotonic()
         if checkpoints is not None and world.from_main(checkpoints.exists):
-            expected = ExpectedCheckpoint(self.state, STAGES, len(x), longest_queue(config), world.size)
-            self._restore(*world.from_main(lambda: checkpoints.load(expected)))
+            rows, queue = len(x), longest_queue(config)
+            self._restore(
+                *world.from_main(
+                    lambda: checkpoints.load(
+                        state=self.state, stages=STAGES, rows=rows, queue=queue, processes=world.size
+                    )
+                )
+            )
             for line in checkpoints.skipped:
                 self.journal.tell(f"a damaged checkpoint was passed over: {line}")
         self.journal.open()

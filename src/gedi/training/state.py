@@ -5,11 +5,16 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
+from gedi.errors import CheckpointError
+from gedi.files.reading import FAILURES, shown
 from gedi.nets import GediNet
 from gedi.sampling import ReplayBuffer
+
+Tensors = dict[str, torch.Tensor]
 
 
 @dataclass
@@ -69,3 +74,70 @@ class TrainState:
 def averaged_copy(net: GediNet) -> GediNet:
     """A copy of ``net`` that takes no gradients and stays in evaluation mode."""
     return copy.deepcopy(net).requires_grad_(False).eval()
+
+
+# -- as tensors and counters -------------------------------------------------------------------------------------------
+
+
+def pack(state: TrainState) -> tuple[Tensors, dict[str, Any]]:
+    """Everything in a `TrainState`, as named tensors and plain numbers."""
+    tensors: Tensors = {"buffer": state.buffer.chains, "queue": state.queue, "rng": state.generator.get_state()}
+    groups = {
+        "net": state.net.state_dict(),
+        "average": state.average.state_dict(),
+        "after_step1": state.after_step1,
+        "best": state.best.weights,
+        "kept": state.kept.weights,
+    }
+    for group, values in groups.items():
+        tensors |= {f"{group}/{name}": value for name, value in values.items()}
+    for place, moments in state.optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser/{place}/{name}": value for name, value in moments.items()}
+    optional = {"marginals": state.marginals, "start_labels": state.start_labels}
+    tensors |= {name: value for name, value in optional.items() if value is not None}
+    counters = {
+        "stage": state.stage,
+        "iteration": state.iteration,
+        "attempt": state.attempt,
+        "objective": state.objective,
+        "gradient_evaluations": state.gradient_evaluations,
+        "best": [state.best.objective if state.best.weights else None, state.best.iteration],
+        "kept": [state.kept.objective if state.kept.weights else None, state.kept.iteration],
+    }
+    # Contiguous copies: safetensors refuses tensors that share memory, as the net and its average may.
+    return {name: value.detach().clone().contiguous() for name, value in tensors.items()}, counters
+
+
+def unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> None:
+    """Put packed state back; the optimiser must already be the one of the packed stage."""
+    try:
+        _unpack(state, tensors, counters)
+    except FAILURES as error:
+        raise CheckpointError(f"The checkpoint is not of this run: {shown(str(error), 250).rstrip('.')}.") from error
+
+
+def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> None:
+    def group(name: str) -> Tensors:
+        return {k.removeprefix(f"{name}/"): v for k, v in tensors.items() if k.startswith(f"{name}/")}
+
+    state.net.load_state_dict(group("net"))
+    state.average.load_state_dict(group("average"))
+    state.after_step1 = group("after_step1")
+    for name in ("best", "kept"):
+        objective, iteration = counters[name]
+        setattr(state, name, Best(math.inf if objective is None else objective, group(name), iteration))
+    moments: dict[int, Tensors] = {}
+    for key, value in group("optimiser").items():
+        place, name = key.split("/")
+        # Copies, here and below: the optimiser would go on writing into the packed state, to which a run may return.
+        moments.setdefault(int(place), {})[name] = value.clone()
+    settings = state.optimiser.state_dict()
+    state.optimiser.load_state_dict({"state": moments, "param_groups": settings["param_groups"]})
+    device = state.buffer.chains.device
+    state.buffer.load_state_dict({"chains": tensors["buffer"].to(device)})
+    state.queue = tensors["queue"].to(device, copy=True)
+    state.generator.set_state(tensors["rng"])
+    for name in ("marginals", "start_labels"):
+        setattr(state, name, tensors[name].to(device, copy=True) if name in tensors else None)
+    state.stage, state.iteration, state.attempt = counters["stage"], counters["iteration"], counters["attempt"]
+    state.objective, state.gradient_evaluations = counters["objective"], counters["gradient_evaluations"]

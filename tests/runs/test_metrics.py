@@ -10,8 +10,8 @@ import pytest
 
 from gedi.errors import ConfigError, RunError
 from gedi.training import stages
-from gedi.training.checkpoint import Checkpoints
-from gedi.training.metrics import MetricsLog
+from gedi.runs.checkpoint import Checkpoints
+from gedi.runs.metrics import MetricsLog
 from gedi.training.model import fit_rows
 from gedi.training.stages import StoppedError
 

@@ -16,8 +16,11 @@ from safetensors.torch import load_file, save_file
 from gedi import GEDI
 from gedi.cli import main
 from gedi.errors import RunError
-from gedi.training import runs, untrusted
-from gedi.training.checkpoint import CheckpointError, Checkpoints, write_whole
+from gedi.files import reading as untrusted
+from gedi.runs import folder as runs
+from gedi.errors import CheckpointError
+from gedi.files.writing import write_whole
+from gedi.runs.checkpoint import Checkpoints
 
 CONFIG, MODEL, PLAN, MANIFEST = "config.yaml", "model.safetensors", "plan.yaml", "checkpoint.json"
 

@@ -31,12 +31,13 @@ from gedi.data import NAMES
 from gedi.data.streaming import row_blocks
 from gedi.errors import RunError
 from gedi.sampling import Box
-from gedi.training import expected
-from gedi.training.checkpoint import Checkpoints, write_whole
+from gedi.runs import expected
+from gedi.runs.checkpoint import Checkpoints
 from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.model import TrainedModel
-from gedi.training.tensorfile import check_layout, open_tensors
-from gedi.training.untrusted import FAILURES, finite, read_json, read_json_lines, read_yaml, shown, unreadable
+from gedi.files.tensors import check_layout, open_tensors
+from gedi.files.reading import FAILURES, read_json, read_json_lines, read_yaml, shown, unreadable
+from gedi.files.writing import finite, replace_text, write_whole
 
 CONFIG, MODEL, METRICS, RESULTS = "config.yaml", "model.safetensors", "metrics.jsonl", "results.json"
 PLAN, LOCK = "plan.yaml", ".lock"
@@ -276,11 +277,3 @@ def _read_results(folder: Path) -> dict[str, Any]:
 def _read_history(folder: Path) -> list[dict[str, Any]]:
     path = folder / METRICS
     return read_json_lines(path) if os.path.lexists(path) else []
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    try:
-        write_whole(path, text.encode())
-    except OSError as error:
-        raise RunError(f"{path} could not be written: {error.strerror}.") from error

@@ -9,29 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import save
 
-from gedi.errors import RunError
-from gedi.training.expected import CHECKPOINT_BYTES, ExpectedCheckpoint, whole_number
-from gedi.training.state import Best, TrainState
-from gedi.training.tensorfile import Layout, open_tensors
-from gedi.training.untrusted import FAILURES, finite, parse_json, read_json, shown
+from gedi.errors import CheckpointError, RunError
+from gedi.runs.expected import CHECKPOINT_BYTES, ExpectedCheckpoint, whole_number
+from gedi.training.state import Tensors
+from gedi.files.tensors import Layout, open_tensors
+from gedi.files.writing import finite, write_whole
+from gedi.files.reading import FAILURES, parse_json, read_json, shown
 
 MANIFEST = "checkpoint.json"
 KEPT = 2
-Tensors = dict[str, torch.Tensor]
-
-
-class CheckpointError(RunError):
-    """A checkpoint could not be written or read."""
 
 
 class Checkpoints:
@@ -69,8 +63,12 @@ class Checkpoints:
             if old.name not in kept:
                 _remove(old)
 
-    def load(self, expected: ExpectedCheckpoint | None = None) -> tuple[Tensors, dict[str, Any]]:
-        """The newest checkpoint that is whole and as ``expected``; those passed over are noted in ``skipped``."""
+    def load(self, **of: Any) -> tuple[Tensors, dict[str, Any]]:
+        """The newest checkpoint that is whole; those passed over are noted in ``skipped``.
+
+        ``of``: the run it must be of, as `ExpectedCheckpoint` describes it.
+        """
+        expected = ExpectedCheckpoint(**of) if of else None
         self.skipped = []
         for entry in self._entries():
             try:
@@ -129,87 +127,3 @@ def _remove(path: Path) -> None:
     """Remove a file of ours; something else under its name is no reason to fail."""
     with suppress(OSError):
         path.unlink(missing_ok=True)
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a crash leaves the old one or the new one, never half of either."""
-    temporary = path.with_name(f".{path.name}")
-    # Made anew: what lies there may be a link to a file elsewhere, which must not be written to.
-    temporary.unlink(missing_ok=True)
-    with temporary.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
-# -- a run's state as tensors and counters ----------------------------------------------------------------------------
-
-
-def pack(state: TrainState) -> tuple[Tensors, dict[str, Any]]:
-    """Everything in a `TrainState`, as named tensors and plain numbers."""
-    tensors: Tensors = {"buffer": state.buffer.chains, "queue": state.queue, "rng": state.generator.get_state()}
-    groups = {
-        "net": state.net.state_dict(),
-        "average": state.average.state_dict(),
-        "after_step1": state.after_step1,
-        "best": state.best.weights,
-        "kept": state.kept.weights,
-    }
-    for group, values in groups.items():
-        tensors |= {f"{group}/{name}": value for name, value in values.items()}
-    for place, moments in state.optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser/{place}/{name}": value for name, value in moments.items()}
-    optional = {"marginals": state.marginals, "start_labels": state.start_labels}
-    tensors |= {name: value for name, value in optional.items() if value is not None}
-    counters = {
-        "stage": state.stage,
-        "iteration": state.iteration,
-        "attempt": state.attempt,
-        "objective": state.objective,
-        "gradient_evaluations": state.gradient_evaluations,
-        "best": [state.best.objective if state.best.weights else None, state.best.iteration],
-        "kept": [state.kept.objective if state.kept.weights else None, state.kept.iteration],
-    }
-    # Contiguous copies: safetensors refuses tensors that share memory, as the net and its average may.
-    return {name: value.detach().clone().contiguous() for name, value in tensors.items()}, counters
-
-
-def unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> None:
-    """Put packed state back; the optimiser must already be the one of the packed stage."""
-    try:
-        _unpack(state, tensors, counters)
-    except FAILURES as error:
-        raise CheckpointError(f"The checkpoint is not of this run: {shown(str(error), 250).rstrip('.')}.") from error
-
-
-def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> None:
-    def group(name: str) -> Tensors:
-        return {k.removeprefix(f"{name}/"): v for k, v in tensors.items() if k.startswith(f"{name}/")}
-
-    state.net.load_state_dict(group("net"))
-    state.average.load_state_dict(group("average"))
-    state.after_step1 = group("after_step1")
-    for name in ("best", "kept"):
-        objective, iteration = counters[name]
-        setattr(state, name, Best(math.inf if objective is None else objective, group(name), iteration))
-    moments: dict[int, Tensors] = {}
-    for key, value in group("optimiser").items():
-        place, name = key.split("/")
-        # Copies, here and below: the optimiser would go on writing into the packed state, to which a run may return.
-        moments.setdefault(int(place), {})[name] = value.clone()
-    settings = state.optimiser.state_dict()
-    state.optimiser.load_state_dict({"state": moments, "param_groups": settings["param_groups"]})
-    device = state.buffer.chains.device
-    state.buffer.load_state_dict({"chains": tensors["buffer"].to(device)})
-    state.queue = tensors["queue"].to(device, copy=True)
-    state.generator.set_state(tensors["rng"])
-    for name in ("marginals", "start_labels"):
-        setattr(state, name, tensors[name].to(device, copy=True) if name in tensors else None)
-    state.stage, state.iteration, state.attempt = counters["stage"], counters["iteration"], counters["attempt"]
-    state.objective, state.gradient_evaluations = counters["objective"], counters["gradient_evaluations"]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from gedi.commands.report import write_run_report
+from gedi.commands.terminal import err, out, progress_bar, say, stop_on_signal
 from gedi.errors import ConfigError, DataError, GediError
-from gedi.report.terminal import err, out, progress_bar, say, stop_on_signal
-from gedi.reporting import write_run_report
 
 if TYPE_CHECKING:
     from gedi.data import Dataset
@@ -25,9 +25,9 @@ HARDWARE = ("device", "devices", "nodes", "precision", "timeout")
 
 def run_fit(args: argparse.Namespace) -> None:
     from gedi.data import load
-    from gedi.training import runs
+    from gedi.runs import folder as runs
+    from gedi.runs.expected import check_sizes
     from gedi.training.config import to_dict
-    from gedi.training.expected import check_sizes
     from gedi.training.groups import find_groups, groups_line
     from gedi.training.model import prepare
     from gedi.training.world import is_first_process
@@ -81,7 +81,7 @@ def run_resume(args: argparse.Namespace) -> None:
 
 def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
     from gedi.data import load
-    from gedi.training import runs
+    from gedi.runs import folder as runs
 
     plan = runs.read_plan(folder)
     if (folder / runs.MODEL).is_file():
@@ -99,7 +99,7 @@ def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
 def _train(
     folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_every: float, ready: Prepared | None = None
 ) -> None:
-    from gedi.training import runs
+    from gedi.runs import folder as runs
     from gedi.training.config import from_dict
     from gedi.training.world import Hardware, World
 
@@ -136,11 +136,11 @@ def _train_in(
     world: World,
     ready: Prepared | None,
 ) -> None:
-    from gedi.training import runs
-    from gedi.training.checkpoint import Checkpoints
+    from gedi.runs import folder as runs
+    from gedi.runs.checkpoint import Checkpoints
+    from gedi.runs.metrics import MetricsLog
     from gedi.training.config import from_dict
     from gedi.training.guard import DivergedError
-    from gedi.training.metrics import MetricsLog
     from gedi.training.model import fit_rows
     from gedi.training.stages import StoppedError
     from gedi.training.world import ProcessLostError

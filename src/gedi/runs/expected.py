@@ -22,10 +22,10 @@ from gedi.logic.writing import check_text
 from gedi.nets import GediNet
 from gedi.sampling import Box
 from gedi.training.build import assemble, build_net
-from gedi.training.config import TrainingConfig, from_dict, get, paths
+from gedi.training.config import TrainingConfig, from_dict, get, longest_queue, paths
 from gedi.training.state import TrainState
-from gedi.training.tensorfile import Layout, Spec, check_layout
-from gedi.training.untrusted import LONGEST_INTEGER, shown
+from gedi.files.tensors import Layout, Spec, check_layout
+from gedi.files.reading import LONGEST_INTEGER, shown
 from gedi.training.world import Hardware
 
 NUMBERS = 2**28  # of one network, of one replay buffer, of one queue: 1 GiB each
@@ -166,11 +166,6 @@ def check_sizes(
     for name, numbers in asked.items():
         if numbers > NUMBERS:
             raise ConfigError(f"The {name} would hold {numbers:,} numbers, the most is {NUMBERS:,}: make it smaller.")
-
-
-def longest_queue(config: TrainingConfig) -> int:
-    """Past embeddings that any term of the objective keeps."""
-    return max((getattr(term, "queue", 0) for term in config.objective.values()), default=0)
 
 
 # -- checkpoints ------------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from gedi.runs import folder as runs
 from gedi.training import model as model_module
-from gedi.training import runs
 
 
 @pytest.mark.parametrize("out", ["run", "a/b/run"])

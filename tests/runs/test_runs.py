@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gedi.errors import RunError
-from gedi.training import runs
+from gedi.runs import folder as runs
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gedi.commands.fit import label_scores
+from gedi.commands.terminal import err, out, say
 from gedi.errors import DataError, RunError
-from gedi.fitting import label_scores
-from gedi.report.terminal import err, out, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ def run_predict(args: argparse.Namespace) -> None:
     from gedi.data.output import TABLES, check_new, new_table
     from gedi.report.measures import has_density
     from gedi.report.tables import image_names, prediction_columns
-    from gedi.training import runs
+    from gedi.runs import folder as runs
 
     path = Path(args.out)
     check_new(path, TABLES)
@@ -48,7 +48,7 @@ def run_sample(args: argparse.Namespace) -> None:
     from gedi.data.output import TABLES, check_new, new_file, new_table
     from gedi.report.measures import has_density
     from gedi.report.tables import draw_samples
-    from gedi.training import runs
+    from gedi.runs import folder as runs
 
     path = Path(args.out)
     check_new(path, (*TABLES, ".png"))
@@ -77,7 +77,7 @@ def run_eval(args: argparse.Namespace) -> None:
     from gedi.data import load
     from gedi.evaluation import ood_scores
     from gedi.report.measures import has_density
-    from gedi.training import runs
+    from gedi.runs import folder as runs
 
     model = runs.load(args.model)
     data = load(args.data, split="test", seed=args.seed, label_column=args.labels, **model.reading)

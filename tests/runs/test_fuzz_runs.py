@@ -17,8 +17,10 @@ from safetensors.torch import load, save
 
 from gedi import GEDI
 from gedi.errors import GediError
-from gedi.training import expected, runs
-from gedi.training.checkpoint import Checkpoints, unpack
+from gedi.runs import expected
+from gedi.runs import folder as runs
+from gedi.runs.checkpoint import Checkpoints
+from gedi.training.state import unpack
 
 MODEL, MANIFEST, CONFIG, PLAN = "model.safetensors", "checkpoint.json", "config.yaml", "plan.yaml"
 DECLARED: list[int] = []  # cases of every fuzz test in this file

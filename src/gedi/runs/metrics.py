@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from gedi.errors import ConfigError, RunError
-from gedi.training.runs import METRICS, replace_text
-from gedi.training.untrusted import finite
+from gedi.files.writing import finite, replace_text
+from gedi.runs.folder import METRICS
 
 
 class MetricsLog:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gedi.errors import ConfigError
-from gedi.training import runs
+from gedi.runs import folder as runs
 from gedi.training.config import override
 
 MODEL, MANIFEST = "model.safetensors", "checkpoint.json"

@@ -8,12 +8,12 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from gedi.report.terminal import err, out, say
+from gedi.commands.terminal import err, out, say
 
 
 def run_explore(args: argparse.Namespace) -> None:
     from gedi.explore import ExploreServer, Site, find_examples
-    from gedi.training import runs
+    from gedi.runs import folder as runs
 
     model = runs.load(args.model)
     examples = find_examples(model, Path(args.model), args.data)

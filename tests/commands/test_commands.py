@@ -10,9 +10,9 @@ import torch
 import yaml
 
 from gedi import cli
+from gedi.commands.fit import use_few_threads
 from gedi.data import files
-from gedi.fitting import use_few_threads
-from gedi.training import runs
+from gedi.runs import folder as runs
 from gedi.training.presets import METHODS, PRESETS, preset
 
 COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report")

@@ -13,12 +13,13 @@ import pytest
 import torch
 
 from gedi.data import load
-from gedi.training import checkpoint as checkpoint_module
-from gedi.training.checkpoint import CheckpointError, Checkpoints
+from gedi.runs import checkpoint as checkpoint_module
+from gedi.errors import CheckpointError
+from gedi.runs.checkpoint import Checkpoints
 from gedi.training.config import override
 from gedi.training.model import fit_rows
 from gedi.training.presets import preset
-from gedi.training.runs import claimed
+from gedi.runs.folder import claimed
 from gedi.training.stages import StoppedError
 
 ROWS = load("moons", n=120).x.astype("float64")
@@ -157,8 +158,8 @@ import torch
 torch.set_num_threads(1)
 sys.path.insert(0, {tests!r})
 import test_checkpoint as t
-from gedi.training.checkpoint import Checkpoints
-from gedi.training import checkpoint
+from gedi.runs.checkpoint import Checkpoints
+from gedi.files import writing
 left = [{left}]
 fsync = os.fsync
 def dying(descriptor):
@@ -166,7 +167,7 @@ def dying(descriptor):
     if left[0] < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     fsync(descriptor)
-checkpoint.os.fsync = dying
+writing.os.fsync = dying
 t.fit(checkpoints=Checkpoints(Path({folder!r})), save_every=0.0)
 """
 

@@ -6,7 +6,7 @@ import pytest
 from gedi.data import files
 from gedi.errors import DataError
 from gedi.explore.uploads import rows_of
-from gedi.training import runs
+from gedi.runs import folder as runs
 
 BAD_FILES = {
     "NaN": ("1.0,2.0\nnan,3.0\n4.0,5.0\n", "NaN"),

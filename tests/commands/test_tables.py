@@ -8,7 +8,7 @@ import pytest
 
 from gedi.data import load
 from gedi.explore.uploads import rows_of
-from gedi.training import runs
+from gedi.runs import folder as runs
 
 
 def table(path, x, order=("id", "a", "place", "b", "kind")):

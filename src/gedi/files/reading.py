@@ -204,15 +204,3 @@ class _PlainYaml:
         if isinstance(value, int) and abs(value) >= LONGEST_INTEGER:
             raise ValueError("it holds a whole number of more than 64 bits")
         return value
-
-
-# -- the other way ----------------------------------------------------------------------------------------------------
-
-
-def finite(value: Any) -> Any:
-    """JSON has no NaN: what was not measured is null."""
-    if isinstance(value, dict):
-        return {k: finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

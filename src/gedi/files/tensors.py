@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from gedi.training.untrusted import DEPTH, TEXT_BYTES, opened, parse_json, shown, whole
+from gedi.files.reading import DEPTH, TEXT_BYTES, opened, parse_json, shown, whole
 
 DTYPES = {
     "BOOL": torch.bool,

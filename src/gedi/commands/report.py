@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gedi.commands.terminal import out, say
 from gedi.errors import ConfigError, RunError
-from gedi.report.terminal import out, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +76,7 @@ def write_demo_report(outcome: Outcome, folder: Path, trained: dict[str, tuple[P
 def _load(name: str | None, label_column: str | None, folder: Path) -> Dataset | None:
     """Data to show, read as the run's model is used to; a run that diverged has no model to show it to."""
     from gedi.data import load
-    from gedi.training import runs
+    from gedi.runs import folder as runs
 
     if name is None or not (folder / runs.MODEL).is_file():
         return None

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from gedi.explore.uploads import rows_of
-from gedi.training import runs
+from gedi.runs import folder as runs
 
 FLAGS = ["--preset", "smoke"]
 for _setting in ("step1", "embedding", "step2"):

@@ -13,8 +13,10 @@ from safetensors.torch import load, save
 
 from gedi import GEDI
 from gedi.errors import RunError
-from gedi.training.checkpoint import CheckpointError, Checkpoints, unpack
-from gedi.training.tensorfile import open_tensors
+from gedi.errors import CheckpointError
+from gedi.runs.checkpoint import Checkpoints
+from gedi.training.state import unpack
+from gedi.files.tensors import open_tensors
 
 MODEL, MANIFEST = "model.safetensors", "checkpoint.json"
 

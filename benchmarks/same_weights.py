@@ -1,0 +1,251 @@
+"""Does a refactoring change any number? Seeded fits of two revisions, compared bit for bit.
+
+    python benchmarks/same_weights.py 631a9ee            # against the working tree
+    python benchmarks/same_weights.py 631a9ee v0.2.0     # against another revision
+    python benchmarks/same_weights.py 631a9ee --only toy # cases whose name contains "toy"
+
+Each case is a fit of a few iterations through the public `GEDI`. Its fingerprint covers every tensor of the saved model
+and what the model then says about its rows. Settings of all laptop-scale experiments are compared too, because their
+fits are cached by settings. Exit code 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SHORT = {
+    "step1.iterations": 12,
+    "embedding.iterations": 8,
+    "step2.iterations": 16,
+    "step1.batch_size": 64,
+    "step2.batch_size": 64,
+    "sampler.buffer_size": 100,
+}
+NO_EMBEDDING = {"embedding.iterations": 0}
+STEP1_ALONE = NO_EMBEDDING | {"step2.iterations": 0}
+WITHOUT_CLUSTERS = {"step1.iterations": 0, "step2.iterations": 0}
+METHODS = {
+    "gedi": NO_EMBEDDING,
+    "gedi-1": NO_EMBEDDING | {"step1.iterations": 0},
+    "jem": STEP1_ALONE,
+    "swav": NO_EMBEDDING | {"step1.iterations": 0},
+    "barlow": WITHOUT_CLUSTERS,
+    "vicreg": WITHOUT_CLUSTERS,
+    "w-mse": WITHOUT_CLUSTERS,
+    "simclr": WITHOUT_CLUSTERS,
+    "protocpc": WITHOUT_CLUSTERS,
+    "ebclr": WITHOUT_CLUSTERS,
+}
+KINDS = {
+    "generative": ("energy", "contrastive", "logsumexp", "flow", "vae"),
+    "clustering": ("sinkhorn", "prior", "kmeans"),
+    "negative_free": ("gaussian", "corinfomax", "mec", "barlow", "vicreg", "w-mse"),
+    "contrastive": ("infonce", "nt-xent", "protocpc"),
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "n_init 2": {"n_init": 2},
+    "n_init 2, embedding": {"n_init": 2, "embedding.iterations": 6, "start.kind": "kmeans", "start.heads": True},
+    "two encoders": {"net.two_encoders": True},
+    "no L_NF": {"objective.negative_free": None},
+    "no step 1": {"step1.iterations": 0},
+    "random start": {
+        "start.kind": "none",
+        "objective.clustering.marginals": "uniform",
+        "objective.clustering.anchor": 0.0,
+    },
+    "start from neighbours": {"start.kind": "neighbours"},
+    "start from k-means": {"start.kind": "kmeans"},
+    "queue, frozen prototypes": {"objective.clustering.queue": 100, "objective.clustering.frozen": 5},
+    "density every third": {"objective.generative.every": 3, "dam.every": 2},
+    "classifier": {"net.head": "classifier", "objective.negative_free": None, "start.kind": "none"},
+    "last state kept": {"keep_best": False, "sampler.clamp": False, "sampler.max_gap": None, "sampler.burn_in": None},
+    "rollbacks": {"guard.max_gradient": 38.0, "guard.every": 5, "guard.tries": 8},
+}
+
+
+def cases() -> dict[str, dict[str, Any]]:
+    """Arguments of `GEDI` and the data's name, by the case's name."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def add(name: str, data: str, changes: dict[str, Any], **options: Any) -> None:
+        found[name] = {"data": data, "training": SHORT | changes, **options}
+
+    add("preset toy", "moons", NO_EMBEDDING)
+    add("preset rows", "rows", {})
+    add("preset digits", "digits", {})
+    add("preset images", "pictures", {"net.representation": 8})
+    add("preset smoke", "moons", NO_EMBEDDING, preset="smoke")
+    add("preset smoke, images", "pictures", {}, preset="smoke")
+    add("preset paper", "moons", NO_EMBEDDING, preset="paper")
+    for name in ("svhn", "cifar10", "cifar100", "mnist"):
+        data = "grey" if name == "mnist" else "pictures"
+        narrow = {"net.representation": 8, "net.embedding": 8, "sampler.steps": 2, "dam.steps": 2}
+        add(f"preset paper-{name}", data, NO_EMBEDDING | narrow, preset=f"paper-{name}")
+    for method, changes in METHODS.items():
+        add(f"method {method}, toy", "moons", changes, method=method)
+        if method not in ("gedi", "gedi-1"):
+            add(f"method {method}, digits", "digits", changes, method=method)
+    for family, kinds in KINDS.items():
+        for kind in kinds:
+            changes = NO_EMBEDDING | {f"objective.{family}.kind": kind}
+            add(f"term {family}.{kind}", "moons", changes, preset="smoke")
+    for name, changes in VARIANTS.items():
+        add(name, "moons", NO_EMBEDDING | changes, preset="smoke")
+    rule = "a, b, c : 4\na + b == c\n"
+    for kind in ("walks", "none", "neighbours"):
+        add(f"constraint, start {kind}", "moons", NO_EMBEDDING | {"start.kind": kind}, preset="smoke", constraint=rule)
+    add("constraint, digits", "digits", {}, constraint=rule)
+    return found
+
+
+def rows_of(name: str) -> Any:
+    import numpy as np
+    from sklearn.datasets import load_digits, make_blobs, make_moons
+
+    rng = np.random.default_rng(0)
+    if name == "moons":
+        return make_moons(240, noise=0.05, random_state=0)[0]
+    if name == "rows":
+        return make_blobs(240, n_features=12, centers=4, random_state=0)[0]
+    if name == "digits":
+        return load_digits().images[:240]
+    channels = 1 if name == "grey" else 3
+    return rng.integers(0, 256, (66, 18, 18, channels), dtype=np.uint8)
+
+
+def fingerprint(arrays: dict[str, Any]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()[:16]
+
+
+def fit(data: str, **options: Any) -> str:
+    from safetensors.numpy import load_file
+
+    from gedi import GEDI
+
+    x = rows_of(data)
+    constraint = options.pop("constraint", None)
+    model = GEDI(n_clusters=4, random_state=0, constraint=constraint, **options).fit(x)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(f"{folder}/run")
+        arrays = dict(load_file(f"{folder}/run/model.safetensors"))
+    arrays |= {"answer/labels": model.labels_, "answer/proba": model.predict_proba(x), "answer/z": model.transform(x)}
+    arrays |= {"answer/log p": model.score_samples(x), "answer/samples": model.sample(5)}
+    return fingerprint(arrays)
+
+
+def published_keys() -> dict[str, str]:
+    """For each experiment at laptop scale, a digest of the keys of the cells it asks for; nothing is fitted."""
+    import importlib
+    import pkgutil
+
+    import gedi.experiments
+
+    class Asked(Exception):
+        """Carries the keys out of the experiment, before it fits anything."""
+
+    def ask(cells: Any, *_: Any, **__: Any) -> Any:
+        raise Asked(*sorted({cell.key for cell in cells}))
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("it has no cells")
+
+    for found in pkgutil.iter_modules(gedi.experiments.__path__):
+        module = importlib.import_module(f"gedi.experiments.{found.name}")
+        for name, stand_in in (("run_cells", ask), ("in_processes", refuse), ("fit_rows", refuse)):
+            if hasattr(module, name):
+                setattr(module, name, stand_in)
+    keys: dict[str, str] = {}
+    for name, experiment in gedi.experiments.EXPERIMENTS.items():
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                experiment.run(scale="laptop", seeds=None, out=Path(folder), jobs=1, say=lambda line: None)
+        except Asked as asked:
+            digest = hashlib.sha256(json.dumps(asked.args).encode()).hexdigest()[:12]
+            keys[f"cells of {name}"] = f"{len(asked.args)} fits {digest}"
+        except RuntimeError as error:
+            keys[f"cells of {name}"] = str(error)
+    return keys
+
+
+def report(only: str) -> None:
+    """Run all cases with the gedi on the path; one JSON line each."""
+    import torch
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    for name, case in cases().items():
+        if only in name:
+            try:
+                found = fit(**case)
+            except Exception as error:
+                found = f"{type(error).__name__}: {error}"
+            print(json.dumps([name, found]), flush=True)
+    if not only or "cells" in only:
+        for name, found in published_keys().items():
+            if only in name:
+                print(json.dumps([name, found]), flush=True)
+
+
+def run(source: Path, only: str) -> dict[str, str]:
+    """Fingerprints of all cases, by the code in ``source``."""
+    environment = os.environ | {"PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, "--child", "--only", only]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, cwd=source)
+    return dict(json.loads(line) for line in done.stdout.splitlines())
+
+
+def checkout(revision: str, folder: Path) -> Path:
+    """The files of a revision, in a folder of their own."""
+    archive = subprocess.run(["git", "-C", str(ROOT), "archive", revision], stdout=subprocess.PIPE, check=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "before", nargs="?", help="revision to compare with, or a file with the lines that --child printed for it"
+    )
+    parser.add_argument("after", nargs="?", help="default: the working tree")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains this")
+    parser.add_argument("--child", action="store_true", help="only print the fingerprints of the gedi on the path")
+    args = parser.parse_args()
+    if args.child:
+        report(args.only)
+        return 0
+    if args.before is None:
+        parser.error("give the revision to compare with")
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+        if Path(args.before).is_file():
+            kept = dict(json.loads(line) for line in Path(args.before).read_text(encoding="utf-8").splitlines())
+            before = {name: found for name, found in kept.items() if args.only in name}
+        else:
+            before = run(checkout(args.before, Path(one)), args.only)
+        after = run(ROOT if args.after is None else checkout(args.after, Path(two)), args.only)
+    different = [name for name in before | after if before.get(name) != after.get(name)]
+    for name in before | after:
+        mark = "DIFFERS" if name in different else "same   "
+        print(
+            f"{mark}  {name:34} {before.get(name, '-')[:60]}"
+            + (f"  now {after.get(name, '-')[:200]}" * (name in different))
+        )
+    print(f"{len(before | after) - len(different)} the same, {len(different)} different")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

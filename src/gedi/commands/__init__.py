@@ -1,0 +1,1 @@
+"""The commands of `gedi`, one file each; only they and `cli` print."""
