@@ -13,21 +13,21 @@ help:  ## show this help
 
 setup: $(STAMP)  ## create .venv with the tested versions and install gedi in it
 
-# torch comes first and alone: resolved together with the rest it can pull gigabytes of CUDA wheels.
+# torch is installed first and alone: together with the rest, pip may pull in gigabytes of CUDA wheels.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -c constraints.txt $(TORCH_ARGS) torch==2.13.0
 	$(BIN)/python -m pip install -c constraints.txt -e '.[dev,logic]'
 	@touch $@
 
-demo: $(STAMP)  ## cluster moons and circles beside k-means, SwAV and JEM (a few minutes)
+demo: $(STAMP)  ## compare GEDI with k-means, SwAV and JEM on moons, circles and digits (a few minutes)
 	$(BIN)/gedi demo
 
-# One thread a process: two workers that each start a thread per core are slower than one.
+# One thread per process: two workers that each start a thread per core are slower than one.
 test: $(STAMP)  ## run the fast tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-test-slow: $(STAMP)  ## run the tests that train for real
+test-slow: $(STAMP)  ## run the slow tests, which really train
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
 chaos: $(STAMP)  ## kill and resume a run 100 times, and compare its weights
