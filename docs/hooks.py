@@ -1,7 +1,7 @@
-"""What mkdocs does to the pages when the site is built: tables out of code and results, links out of the folder.
+"""Hooks for mkdocs: fill in tables from the code and the results, and rewrite links that leave the folder.
 
-A page asks for a table with a line ``<!-- table: NAME -->``; `TABLES` says what there is. The tables are made from the
-code and from the files under results/ each time, so that they cannot say something else.
+A page includes a table with the line ``<!-- table: NAME -->``; `TABLES` lists the names. Tables are made from the code
+and from the files under results/ at each build, so they cannot disagree with them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def markdown_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str
 
 
 def comments_of(owner: type) -> dict[str, str]:
-    """The comment beside each field of a dataclass, by the field's name; inherited ones too."""
+    """The comment beside each field of a dataclass, inherited fields included, by the field's name."""
     found: dict[str, str] = {}
     for cls in reversed(owner.__mro__):
         if is_dataclass(cls) and "__annotations__" in vars(cls):
@@ -144,7 +144,7 @@ def _experiment(name: str, content: dict[str, Any]) -> str:
     table = content["table"]
     parts = [f"### {name}: {content['title']}", _origin(name, content)]
     if seconds := [cell["seconds"] for cell in content.get("cells", []) if cell.get("seconds") is not None]:
-        parts.append(f"{len(seconds)} fits, {sum(seconds) / 60:,.0f} minutes of them together, beside other work.")
+        parts.append(f"{len(seconds)} fits, {sum(seconds) / 60:,.0f} minutes in total, beside other work.")
     parts.append(markdown_table(table["columns"], table["rows"]))
     parts.append("\n".join(f"* {note}" for note in content.get("notes", [])))
     parts += [
@@ -194,9 +194,9 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def rewrite_links(text: str, repository: str | None) -> str:
-    """Links that leave docs/: pictures of results are part of the site, all else is in the repository.
+    """Rewrite links that leave docs/: pictures of results become part of the site, other links point to the repository.
 
-    Where the repository's address is not known (`repo_url` in mkdocs.yml), what was linked is named instead.
+    If the repository's address is not known (`repo_url` in mkdocs.yml), only the text of such a link is kept.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -209,7 +209,7 @@ def rewrite_links(text: str, repository: str | None) -> str:
     return LINK.sub(replace, text)
 
 
-# -- what mkdocs calls ------------------------------------------------------------------------------------------------
+# -- called by mkdocs -------------------------------------------------------------------------------------------------
 
 
 def on_files(files: Any, config: Any) -> Any:

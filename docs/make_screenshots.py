@@ -1,10 +1,10 @@
-"""The pictures of the report and of explore that the documentation shows: short fits, seen through a real browser.
+"""Make the documentation's screenshots of the report and of explore: short fits, shown in a real browser.
 
     python docs/make_screenshots.py [RUNS]     # writes docs/images/*.png; needs playwright, and chromium on the path
 
-Runs are kept in the folder RUNS, if it is given, and not made again if they are there.
-The fits take seconds each and are much shorter than the defaults: the pictures show what the pages look like, not how
-good a model can be.
+If the folder RUNS is given, runs are kept there and reused.
+Each fit takes seconds, far less than the defaults: the pictures show what the pages look like, not how good a model can
+be.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ SIZE = {"width": 1280, "height": 960}
 PATIENCE = 120_000  # milliseconds: a busy machine is not a broken page
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 LONGER_SMOKE = ["--preset", "smoke", "--training.step1.iterations", "400", "--training.step2.iterations", "200"]
-ALL_STEPS = ["--training.step2.iterations", "600"]  # of a method with one step: those of both
+ALL_STEPS = ["--training.step2.iterations", "600"]  # a method with one step gets the iterations of both
 SHORT_DIGITS = ["--preset", "digits", "--training.step1.iterations", "20"]
 SHORT_DIGITS += ["--training.embedding.iterations", "100", "--training.step2.iterations", "20"]
 
 
 def fit(run: Path, data: str, clusters: int, *words: str) -> Path:
-    """A run made by the command line, its report included, unless it was made before."""
+    """Make a run and its report with the command line, unless they exist."""
     if (run / "report.html").exists():
         return run
     if main(["fit", data, "--n-clusters", str(clusters), "--out", str(run), *words]) != 0:
@@ -62,10 +62,10 @@ def open_report(page: Page, path: Path) -> None:
 
 
 def shoot(page: Page, name: str, section: str | None = None) -> None:
-    """What is in the window, from the top or from a section on."""
+    """Take a screenshot of the window, scrolled to the top or to a section."""
     top = f"document.querySelector('{section}').getBoundingClientRect().top + scrollY - 60" if section else "0"
     page.evaluate(f"window.scrollTo({{top: {top}, behavior: 'instant'}})")
-    page.wait_for_timeout(1500)  # charts draw when they are first seen
+    page.wait_for_timeout(1500)  # charts are drawn when they first come into view
     page.screenshot(path=IMAGES / f"{name}.png")
 
 
@@ -86,7 +86,7 @@ def make(work: Path, chromium: str) -> None:
             page.set_input_files("#file", {"name": "new.csv", "mimeType": "text/csv", "buffer": points.encode()})
             page.wait_for_selector("#rows:not([hidden])")
             shoot(page, "explore")
-            page.goto("about:blank")  # or the server waits for the page's open connection
+            page.goto("about:blank")  # otherwise the server waits for the page's open connection
 
         other = fit(work / "moons-swav", "moons", 2, "--preset", "smoke", "--method", "swav", *ALL_STEPS)
         comparison = work / "comparison.html"
@@ -105,7 +105,7 @@ if __name__ == "__main__":
     names = ("chromium", "chromium-browser", "google-chrome")
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found is None:
-        sys.exit("needs a chromium: apt-get install chromium")
+        sys.exit("Chromium not found: apt-get install chromium")
     if len(sys.argv) > 1:
         make(Path(sys.argv[1]), found)
     else:

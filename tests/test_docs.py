@@ -1,4 +1,4 @@
-"""What the documentation shows can be done."""
+"""The commands, settings and examples in the documentation work."""
 
 import importlib.util
 import json
@@ -37,7 +37,7 @@ def hooks():
     return module
 
 
-def test_the_how_to_of_a_term_of_ones_own_trains(monkeypatch):
+def test_the_example_of_a_new_term_trains(monkeypatch):
     text = (DOCS / "family.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"<!-- tested: .*?-->\n```python\n(.*?)```", text, flags=re.DOTALL)
     (name, place) = re.findall(r'^"(mine\.\w+)" = "(.*)"$', text, flags=re.MULTILINE)[0]
@@ -72,7 +72,7 @@ def test_links_lead_somewhere(path):
 
 
 def pages_of(nav):
-    """All files that a navigation names."""
+    """All files named in a navigation."""
     if isinstance(nav, str):
         return [nav]
     return [page for item in (nav.values() if isinstance(nav, dict) else nav) for page in pages_of(item)]
@@ -106,7 +106,7 @@ def test_the_site_builds_strictly(tmp_path, monkeypatch):
     assert not list(site.rglob("hooks.py"))
 
 
-def test_the_table_of_settings_has_all_of_them_with_what_they_mean(hooks):
+def test_the_table_of_settings_has_every_setting_and_its_meaning(hooks):
     rows = {line.split("|")[1].strip(" `"): line for line in hooks.settings_table().splitlines() if line.count("|") > 2}
     wanted = [path for path in paths(TrainingConfig()) if not path.startswith("objective.")]
     assert [path for path in wanted if path not in rows] == []
@@ -162,7 +162,7 @@ def test_commands_that_a_page_shows_exist(path, capsys):
 
 
 def shown_code(text):
-    """What a page shows as code: blocks, and words within a line."""
+    """The code on a page: blocks and inline code."""
     return re.findall(r"```[a-z]*\n(.*?)```", text, flags=re.DOTALL) + re.findall(r"`([^`\n]+)`", text)
 
 
@@ -184,7 +184,7 @@ def test_settings_that_a_page_names_exist():
 
 @pytest.fixture
 def run_example(capsys, monkeypatch):
-    """A function: runs one of docs/examples as a script, and gives what it printed, by the words before the colon."""
+    """A function that runs one of docs/examples as a script and returns its output, by the words before the colon."""
 
     def run(name):
         monkeypatch.setattr(sys, "argv", [name])

@@ -1,4 +1,4 @@
-"""The examples in docstrings are promises too."""
+"""The examples in docstrings work."""
 
 import doctest
 import importlib

@@ -1,4 +1,4 @@
-"""Imports point one way: a room may use those before it, never those after."""
+"""Imports point one way: a room imports only from the rooms before it."""
 
 import ast
 from pathlib import Path
@@ -26,7 +26,7 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init
 
 
 def imported(path: Path) -> set[str]:
-    """Rooms that a file imports, wherever in it."""
+    """All rooms that a file imports, at the top or inside functions."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

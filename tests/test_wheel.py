@@ -1,4 +1,4 @@
-"""The wheel: built, installed where nothing else of this checkout can be seen, and used."""
+"""The wheel can be built, and works when installed without the rest of this checkout."""
 
 import site
 import subprocess
@@ -22,7 +22,7 @@ def run(*words, cwd) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    """Built with what is installed: no test goes online."""
+    """Built with the installed packages: no test goes online."""
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
     (made,) = folder.glob("*.whl")
@@ -39,7 +39,7 @@ def test_every_file_of_the_package_is_in_it(wheel):
 
 
 def test_it_installs_into_a_clean_environment_and_works(wheel, tmp_path):
-    """What gedi needs comes from here through a .pth file; gedi itself only from the wheel."""
+    """gedi's dependencies come from this environment through a .pth file; gedi itself comes only from the wheel."""
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
     python = tmp_path / "venv" / "bin" / "python"
     packages = Path(run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=tmp_path).strip())

@@ -1,8 +1,8 @@
-"""Cluster a folder of pictures with the command line's own functions: fit, predict, report.
+"""Cluster a folder of images with gedi's commands: fit and predict.
 
     python docs/examples/image_folder.py
 
-Each call of `gedi(...)` is a command you can type: `gedi fit photos --n-clusters 2 --out run`.
+Each call of `gedi(...)` is a command that you can type: `gedi fit photos --n-clusters 2 --out run`.
 """
 
 import csv
@@ -22,7 +22,7 @@ def gedi(*words: object) -> None:
 
 
 def draw_photos(folder: Path, n: int = 60) -> None:
-    """Pictures of unequal sizes, in one folder without labels: sunsets and lawns, more or less."""
+    """Draw images of different sizes in one folder, without labels: sunsets and lawns, more or less."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     for i in range(n):

@@ -1,8 +1,8 @@
-"""Cluster rows of a CSV file, look at the scores of new rows, keep the model.
+"""Cluster the rows of a CSV file, score new rows, and save the model.
 
     python docs/examples/rows.py
 
-The preset `smoke` takes seconds and is for trying things out; leave `preset` away for a real fit.
+The preset `smoke` takes seconds and is for trying things out; leave out `preset` for a real fit.
 """
 
 import tempfile
@@ -18,7 +18,7 @@ from gedi.evaluation import clustering_scores
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        # A file as you might have it: names in the first line, numbers below, a column `label` that only scores see.
+        # A typical file: names in the first line, numbers below, and a column `label` used only for scores.
         iris = load_iris(as_frame=True)
         table = iris.frame.rename(columns={"target": "label"})
         path = Path(folder) / "iris.csv"
@@ -31,7 +31,7 @@ def main() -> None:
             "NMI with the species, which training never saw:", round(clustering_scores(data.y, model.labels_)["nmi"], 2)
         )
 
-        new = np.array([[5.0, 3.4, 1.5, 0.2], [50.0, 3.4, 1.5, 0.2]])  # a flower, and a slip of the comma
+        new = np.array([[5.0, 3.4, 1.5, 0.2], [50.0, 3.4, 1.5, 0.2]])  # a flower; a misplaced decimal point
         print("clusters of new rows:", model.predict(new).tolist())
         typical, odd = model.score_samples(new)
         print("log density of the flower is higher:", bool(typical > odd))

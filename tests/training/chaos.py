@@ -1,4 +1,4 @@
-"""Kill a fit with SIGKILL, again and again, at random moments; resume it; compare with one that was never stopped.
+"""Kill a fit with SIGKILL at random moments, resume it each time, and compare with a fit that was never stopped.
 
 Run by `make chaos` (100 kills), and by `test_chaos.py` with a few.
 """
@@ -38,14 +38,14 @@ SETTINGS = {
 
 
 class Kill(NamedTuple):
-    """How a process died, and in which stage its last checkpoint is (None: it had none yet)."""
+    """How a process died, and the stage of its last checkpoint (None: there was no checkpoint yet)."""
 
     kind: str
     stage: str | None
 
 
 def train(data: Path, run: Path) -> int:
-    """`gedi fit`, or `gedi resume` if there is something to resume; every iteration is saved."""
+    """Run `gedi fit`, or `gedi resume` if there is something to resume; save every iteration."""
     if (run / runs.PLAN).is_file():
         return main(["resume", str(run), "--save-every", "0"])
     flags = [f"--training.{name}={value}" for name, value in SETTINGS.items()]
@@ -58,7 +58,7 @@ def die() -> None:
 
 
 def arm(kind: str, chance: random.Random) -> None:
-    """Make this process die at a random moment of a kind."""
+    """Make this process die at a random moment of the given kind."""
     if kind == "any moment":
         threading.Timer(chance.uniform(0.0, 1.2), die).start()
         return
@@ -76,12 +76,12 @@ def arm(kind: str, chance: random.Random) -> None:
     if kind == "iteration":
         stages.Stages._batch = counted(stages.Stages._batch)
     else:
-        # Between a file's bytes, its name and its folder: every step of saving is an fsync or a rename.
+        # Every step of saving is an fsync or a rename: of the file's bytes, its name, its folder.
         writing.os.fsync, writing.os.replace = counted(os.fsync), counted(os.replace)
 
 
 def in_a_child(work: Callable[[], int]) -> int:
-    """Fork, work, and give back how the child ended: a fork starts in no time, a new Python in seconds."""
+    """Do the work in a fork, and return its exit code. A fork starts at once; a new Python takes seconds."""
     pid = os.fork()
     if pid == 0:
         quiet = os.open(os.devnull, os.O_WRONLY)
@@ -96,7 +96,7 @@ def in_a_child(work: Callable[[], int]) -> int:
 
 
 def chaos(kills: int, seed: int, folder: Path) -> list[Kill]:
-    """Kill runs until there were ``kills``; every run that gets through is compared bit for bit."""
+    """Kill runs ``kills`` times in all; compare every run that finishes bit for bit."""
     torch.set_num_threads(1)
     chance = random.Random(seed)
     data = folder / "moons.npy"
@@ -108,14 +108,14 @@ def chaos(kills: int, seed: int, folder: Path) -> list[Kill]:
     while len(died) < kills or finished == 0:
         run = folder / f"run-{finished}"
         kind = chance.choice(["iteration", "saving", "any moment"])
-        armed = len(died) < kills  # when there were enough, the last run may finish in peace
+        armed = len(died) < kills  # after enough kills, let the last run finish
 
         def work(run: Path = run, kind: str = kind, armed: bool = armed) -> int:
             if armed:
                 arm(kind, chance)
             return train(data, run)
 
-        chance.random()  # the child's draws are not ours: move on
+        chance.random()  # the child's draws do not advance our generator
         code = in_a_child(work)
         if code == -signal.SIGKILL:
             checkpoints = checkpoint.Checkpoints(run)

@@ -1,4 +1,4 @@
-"""What one of several processes does in `test_world.py`; run as a script, with the rank in the environment."""
+"""One of the processes of `test_world.py`; run as a script, with its rank in the environment."""
 
 import os
 import sys
@@ -25,12 +25,12 @@ ROWS = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
 
 
 def shifted(x, rows, generator):
-    """A view that does not depend on who draws it."""
+    """A view that is the same in every process."""
     return x + 0.1 * torch.sin(7 * x.flip(1))
 
 
 def terms(world: World) -> dict[str, torch.Tensor]:
-    """Every kind of term on one global batch, with its gradients; not the VAE's, whose noise is each process's own."""
+    """Every kind of term on one global batch, with gradients; except the VAE, whose noise differs between processes."""
     values: dict[str, torch.Tensor] = {}
     for family, members in KINDS.items():
         for kind in members:
@@ -78,14 +78,14 @@ def fit(world: World) -> dict[str, torch.Tensor]:
 
 
 def moons(world: World) -> dict[str, torch.Tensor]:
-    """The labels of a fit of the moons with default settings, on fresh points."""
+    """Labels of fresh points, after a fit of the moons with default settings."""
     model = fit_rows(load("moons").x, n_clusters=2, config=preset(None, n_features=2), seed=0, world=world)
     test = load("moons", split="test")
     return {"labels": torch.from_numpy(model.predict(test.x)), "truth": torch.from_numpy(test.y)}
 
 
 def rollback(world: World) -> dict[str, torch.Tensor]:
-    """A run in which one batch is bad on the second process alone, and the first is never calm by itself."""
+    """A run in which one batch is bad on the second process only, and the first is never calm by itself."""
     config = override(preset("smoke", n_features=2), {"guard.every": 2, "step1.iterations": 9, "step2.iterations": 4})
     original, calls = recipe.density_losses, [0]
 

@@ -1,4 +1,4 @@
-"""Settings and data become a run: lengths from the data, weights from the generator."""
+"""Building a run: lengths come from the data, weights from the generator."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_resolution_scales_with_the_data(blobs, factor):
 
 def test_resolution_is_a_neighbour_distance_per_dimension():
     line = np.arange(1000, dtype=np.float64)[:, None]
-    assert resolution(line) == pytest.approx(5.0)  # ten neighbours of a point on a line reach five to each side
+    assert resolution(line) == pytest.approx(5.0)  # on a line, ten neighbours are five on each side
     assert resolution(np.hstack([line] * 4)) == pytest.approx(5.0)
 
 

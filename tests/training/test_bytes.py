@@ -1,4 +1,4 @@
-"""Images kept as bytes, or on disk, train to the weights of images that were scaled to floats beforehand."""
+"""Images kept as bytes or on disk train to the same weights as images scaled to floats beforehand."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ FEW |= {"sampler.buffer_size": 64, "sampler.steps": 1, "dam.steps": 1, "start.re
 CHANGES = {
     "pixels, near in main directions": {"scaling": "pixels"},
     "one unit, chains from data": {"scaling": "global", "sampler.from_data": 0.5},
-    "unit a pixel, lengths from data": {"scaling": "feature", "sampler.noise": None, "dam.radius": None},
+    "one unit per pixel, lengths from data": {"scaling": "feature", "sampler.noise": None, "dam.radius": None},
     "walks": {"start.kind": "walks", "start.walks": 2, "start.nodes": 8},
     "bank of data": {"objective.generative.kind": "contrastive"},
 }
@@ -24,7 +24,7 @@ CHANGES = {
 def images():
     groups = np.random.default_rng(0).integers(0, 200, (4, 36))
     x = (np.repeat(groups, 20, axis=0) + np.random.default_rng(1).integers(0, 56, (80, 36))).astype(np.uint8)
-    x[0, 0], x[1, 1] = 0, 255  # what black and white of doubles are told from
+    x[0, 0], x[1, 1] = 0, 255  # black and white, from which the range of floats is inferred
     return x
 
 

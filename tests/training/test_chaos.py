@@ -1,4 +1,4 @@
-"""Killed with SIGKILL at random moments of all stages and while saving, and resumed: the same weights, bit for bit."""
+"""Runs killed by SIGKILL in any stage, or while saving, resume to the same weights, bit for bit."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 
-def test_a_run_killed_a_dozen_times_ends_as_if_it_had_not_been():
+def test_a_run_killed_a_dozen_times_ends_with_the_same_weights():
     script = Path(__file__).with_name("chaos.py")
     done = subprocess.run([sys.executable, str(script), "15"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The cost said before it is paid."""
+"""The cost estimate before a fit."""
 
 import copy
 import time
@@ -9,13 +9,13 @@ from gedi.training import cost
 from gedi.training.model import fit_rows, prepare
 from gedi.training.presets import preset, with_method
 
-LOOK = 70.0  # seconds of a look at all rows, in the last iteration of step 2
+LOOK = 70.0  # seconds to go through all rows, in the last iteration of step 2
 COUNTS = {"step1": 300, "embedding": 400, "step2": 500}
 PRICE = {"step1": 1.0, "embedding": 2.0, "step2": 4.0}
 
 
 def marks(iterations, counts):
-    """Of a trial on a machine on which work has a known price: building 10 s, a start 500 s, the end 20 s."""
+    """Time marks of a trial with known prices: building takes 10 s, a start 500 s, the end 20 s."""
     now, found = 10.0, [("start", 0.0)]
     for stage, each in PRICE.items():
         now += 500.0 if stage == "step2" else 0.0
@@ -30,7 +30,7 @@ def marks(iterations, counts):
 @pytest.mark.parametrize("trial", [3, 6])
 @pytest.mark.parametrize("n_init", [1, 3])
 @pytest.mark.parametrize("counts", [COUNTS, COUNTS | {"embedding": 0}, COUNTS | {"step1": 0}])
-def test_every_stage_is_counted_and_the_start_once_an_attempt(trial, n_init, counts):
+def test_every_stage_is_counted_and_the_start_once_per_attempt(trial, n_init, counts):
     attempt = 500 + LOOK + 2 * counts["embedding"] + 4 * counts["step2"]
     expected = 30 + counts["step1"] + n_init * attempt
     total, each = cost.whole_time(marks(trial, counts), counts, n_init)
@@ -39,7 +39,7 @@ def test_every_stage_is_counted_and_the_start_once_an_attempt(trial, n_init, cou
 
 
 def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is_due():
-    """Every fourth costs 9 s, the others 1 s, of which one was held up; the stage's first has 6 s of its own."""
+    """Every fourth takes 9 s, the others 1 s, and one of them is interrupted; the first takes 6 s more."""
     now, found = 0.0, [("start", 0.0)]
     for i in range(10):
         found.append(("embedding", now := now + (9.0 if i % 4 == 0 else 1.0) + 6.0 * (i == 0) + 50.0 * (i == 5)))
@@ -51,7 +51,7 @@ def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is
 
 
 def test_a_trial_shorter_than_a_round_knows_which_iterations_it_saw():
-    """Density every 4, walks every 3: the trial of 6 sees each alone, and both together once in 12, not at all."""
+    """Density every 4, walks every 3: a trial of 6 sees each alone, but never both, which occurs once in 12."""
     config = preset("images", n_features=2)
     config.objective["generative"].every, config.dam.every = 4, 3
     kinds = cost.round_of(config, "step2")
@@ -61,7 +61,7 @@ def test_a_trial_shorter_than_a_round_knows_which_iterations_it_saw():
         found.append(("step2", now := now + price[kinds[i]]))
     found += [("after step2", now), ("end", now)]
     total, _ = cost.whole_time(found, {"step1": 0, "embedding": 0, "step2": 120}, 1, {"step2": kinds})
-    # Both at once, not seen after the first: taken for the middle one of all that were.
+    # Both at once is not seen after the first iteration, so its price is the median of those seen.
     assert total == pytest.approx(10 * (6 * 1.0 + 3 * 3.0 + 2 * 9.0 + 1 * 2.0), rel=0.1)
 
 
@@ -84,7 +84,7 @@ def test_the_estimate_is_of_the_size_of_the_real_time(blobs, tiny):
     began = time.monotonic()
     fit_rows(blobs, n_clusters=2, config=config, seed=0)
     measured = time.monotonic() - began
-    assert measured / 5 < found.seconds < measured * 5  # a busy machine is not a failure
+    assert measured / 5 < found.seconds < measured * 5  # allow for a busy machine
     assert found.memory is not None and 1e7 < found.memory < 1e11
 
 

@@ -1,4 +1,4 @@
-"""The engine: rates, averages, batches, history, the best state, and never a number that is not one."""
+"""The engine: learning rates, averages, batches, history, the best state, and no values that are not finite."""
 
 import math
 
@@ -13,7 +13,7 @@ from gedi.training.schedule import rate
 
 
 def drive(run, losses, stage="step2"):
-    """A stage whose losses are given: one an iteration, as the clustering term."""
+    """Run a stage with given losses, one per iteration, as the clustering term."""
     config = getattr(run.config, stage)
     for _, loss in zip(run.stage(stage, config), losses, strict=True):
         anything = sum(p.sum() for p in run.state.net.parameters())
@@ -21,7 +21,7 @@ def drive(run, losses, stage="step2"):
 
 
 def windows(run):
-    """The lines of history that tell of a window of iterations, not of an event of the guard."""
+    """The lines of history about windows of iterations, without events of the guard."""
     return [line for line in run.journal.history if "seen" not in line]
 
 
@@ -69,7 +69,7 @@ def test_averaged_weights_follow_their_recurrence(make_engine, tiny):
         decay = min(0.6, i / (i + 10))
         expected = decay * expected + (1 - decay) * run.state.net.energy_head.weight.detach()
     torch.testing.assert_close(run.state.average.state_dict()[name], expected)
-    torch.testing.assert_close(run.state.net.state_dict()[name], expected)  # the stage hands its average on
+    torch.testing.assert_close(run.state.net.state_dict()[name], expected)  # the stage hands on its average
 
 
 def test_without_averaging_the_last_weights_are_handed_on(make_engine, tiny):
@@ -96,7 +96,7 @@ def test_a_batch_is_never_larger_than_the_data(make_engine, tiny):
     assert sorted(batch.rows.tolist()) == list(range(80))
 
 
-# ---- what is not a number ----
+# ---- values that are not finite ----
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
@@ -120,7 +120,7 @@ def test_a_run_that_diverges_raises_and_does_not_go_on(make_engine, tiny):
 # ---- history, progress and the best state ----
 
 
-def test_history_has_a_line_a_window_and_one_at_the_end(make_engine, tiny, monkeypatch):
+def test_history_has_one_line_per_window_and_one_at_the_end(make_engine, tiny, monkeypatch):
     monkeypatch.setattr(stages, "WINDOW", 4)
     run = make_engine(tiny(step1__iterations=10, step2__iterations=3))
     train(run)
@@ -170,7 +170,7 @@ def test_the_best_state_is_that_of_the_lowest_smoothed_objective(make_engine, ti
     assert not torch.equal(weights[lowest]["energy_head.weight"], weights[-1]["energy_head.weight"])
 
 
-def test_no_state_is_the_best_while_the_start_has_a_say(make_engine, tiny, monkeypatch):
+def test_no_state_is_the_best_before_the_anchor_has_decayed(make_engine, tiny, monkeypatch):
     monkeypatch.setattr(stages, "WINDOW", 1)
     run = make_engine(tiny(start__fade=0.5))
     drive(run, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])

@@ -60,7 +60,7 @@ def test_only_energies_are_sampled_while_they_learn(make_engine, tiny, kind):
 
 
 def test_step_1_finds_data_likelier_than_the_gap_between_them(blobs, tiny, kind):
-    """Labels and clusters play no part: the density alone. A VAE begins with one blob, and takes longer to part it."""
+    """The density alone, without clusters. A VAE starts with one blob and takes longer to split it."""
     longer = {"step1__iterations": 400, "step1__learning_rate": 5e-3} if kind == "vae" else {"step1__iterations": 60}
     settings = {"hidden": [32, 32]} if kind == "vae" else {}
     config = with_kind(tiny(step2__iterations=0, **longer), kind, **settings)
@@ -78,7 +78,7 @@ def test_dam_walks_on_each_and_stays_where_data_are(make_engine, tiny, kind):
 
 
 def test_a_copy_of_a_net_is_on_its_own(make_engine, tiny, kind):
-    """Densities use methods of the net they belong to: a copy must use its own."""
+    """A density calls methods of its own net, so a copy must call those of the copy."""
     net = make_engine(with_kind(tiny(), kind)).state.net.eval()
     other = copy.deepcopy(net)
     with torch.no_grad():
@@ -104,7 +104,7 @@ def test_the_bank_of_a_contrastive_density_is_of_the_trained_net(blobs, tiny):
         assert torch.allclose(model.net.density.bank, model.net.embed(chosen), atol=1e-6)
 
 
-def test_new_starts_leave_the_heads_alone_that_the_density_is_made_of(make_engine, tiny):
+def test_new_starts_keep_the_heads_that_the_density_uses(make_engine, tiny):
     for kind, is_kept in (("logsumexp", True), ("energy", False)):
         run = make_engine(with_kind(tiny(n_init=2), kind))
         before = run.state.weights()

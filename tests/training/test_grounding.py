@@ -1,4 +1,4 @@
-"""Which cluster is which value: found where the constraint can tell, and never by calling everything the same."""
+"""Grounding finds which cluster is which value if the constraint allows it, and never by naming all of them alike."""
 
 import itertools
 
@@ -17,7 +17,7 @@ MODELS = np.array([(i, j, i + j) for i, j in itertools.product(range(5), repeat=
 
 
 def shown(n, seed=0, ways=1, wrong=0.0):
-    """Values of n groups [3n], and the clusters they show as: renamed, in several ways, the last often wrong."""
+    """Values of n groups [3n], and their renamed clusters, several for each value; the last one is often wrong."""
     random = np.random.default_rng(seed)
     values = MODELS[random.integers(len(MODELS), size=n)].ravel()
     way = random.integers(ways, size=3 * n)
@@ -65,10 +65,10 @@ def test_a_rule_that_treats_all_values_alike_still_tells_rows_apart():
     values = np.array([random.permutation(4)[:3] for _ in range(80)]).ravel()
     rule = Constraint(all_different(*(Categorical(f"v{i}", 4) for i in range(3))))
     found = grounded(torch.from_numpy(values), rule).values.argmax(1).numpy()
-    assert len({(v, f) for v, f in zip(values, found, strict=True)}) == 4  # right up to the names of the values
+    assert len({(v, f) for v, f in zip(values, found, strict=True)}) == 4  # correct up to the names of the values
 
 
-def test_a_row_in_several_groups_is_of_one_value():
+def test_a_row_in_several_groups_has_one_value():
     clusters = torch.tensor([0, 1, 1])
     groups = torch.tensor([[0, 1], [0, 2]] * 20)
     less = Constraint(Categorical("x", 2) < Categorical("y", 2))
@@ -81,7 +81,7 @@ def test_a_row_in_several_groups_is_of_one_value():
 
 @pytest.fixture(scope="module")
 def ordered(tiny):
-    """A function: settings under which the first row of every pair of blobs is the lower value."""
+    """A function that makes settings in which the first row of each pair has the lower value."""
 
     def make(**changes):
         rule = {"kind": "constraint", "rule": "a, b : 2\na < b"}
@@ -100,7 +100,7 @@ def test_the_start_has_the_constraints_values(make_engine, ordered, kind, turned
     assert (labels[:40] == int(turned)).all() and (labels[40:] == 1 - int(turned)).all()
 
 
-def test_the_better_half_of_several_clusterings_is_asked(make_engine, ordered, monkeypatch):
+def test_only_the_better_half_of_several_clusterings_is_used(make_engine, ordered, monkeypatch):
     run = make_engine(ordered())
     run.groups = torch.arange(80).view(2, 40).T
     right = torch.tensor([[0.6, 0.4], [0.4, 0.6]], dtype=torch.float64)

@@ -45,7 +45,7 @@ def test_each_limit_is_watched_and_named_with_a_remedy(values, named):
     assert not is_calm(values, LIMITS) or "at_box" in values
 
 
-def test_ordinary_numbers_are_no_symptom():
+def test_ordinary_numbers_are_not_a_symptom():
     ordinary = {"generative": -30.0, "energy_size": 900.0, "gradient_norm": 20.0, "at_box": 0.04}
     assert divergence(ordinary, LIMITS) is None and is_calm(ordinary, LIMITS)
     assert divergence({}, LIMITS) is None
@@ -56,10 +56,10 @@ def test_numbers_near_a_limit_are_neither_a_symptom_nor_calm():
     assert divergence(near, LIMITS) is None and not is_calm(near, LIMITS)
 
 
-def test_a_cold_sampler_is_told_of_before_the_first_iteration(make_engine, tiny):
+def test_a_cold_sampler_is_reported_before_the_first_iteration(make_engine, tiny):
     unbounded = {"max_drift": None}
     assert cold_sampler(SamplerConfig(noise=0.01, step=1.0, **unbounded)).seen.startswith("the sampler's temperature")
-    assert cold_sampler(SamplerConfig(noise=0.01, step=1.0)) is None  # its steps are of a bounded length
+    assert cold_sampler(SamplerConfig(noise=0.01, step=1.0)) is None  # its steps have a bounded length
     assert cold_sampler(SamplerConfig(noise=0.1, **unbounded)) is None  # unset: temperature 1
     assert cold_sampler(SamplerConfig(noise=0.1, step=0.005, **unbounded)) is None
     run = make_engine(tiny(sampler__step=1.0, sampler__noise=0.01, sampler__final_noise=0.01, sampler__max_drift=None))
@@ -182,7 +182,7 @@ def test_a_run_that_rolled_back_resumes_to_the_same_weights(tiny, blobs, tmp_pat
             return fit_rows(blobs, n_clusters=2, config=config, seed=0, **options)
 
     gaps = sorted(abs(line["generative"]) for line in fit(1e6).history if "generative" in line)
-    limit = gaps[-6]  # a limit that the run's own noise crosses now and then
+    limit = gaps[-6]  # the run's own noise exceeds this limit now and then
     whole = fit(limit)
     assert sum("rolled back" in event["action"] for event in whole.results["guard"]) >= 1
     calls = itertools.count(1)
@@ -192,14 +192,14 @@ def test_a_run_that_rolled_back_resumes_to_the_same_weights(tiny, blobs, tmp_pat
             break
         except StoppedError:
             continue
-    assert next(calls) > 6  # it was stopped indeed
+    assert next(calls) > 6  # it really was stopped
     assert found.history == whole.history and found.results["guard"] == whole.results["guard"]
     weights = zip(found.net.state_dict().values(), whole.net.state_dict().values(), strict=True)
     assert all(torch.equal(one, other) for one, other in weights)
 
 
 def test_a_state_gone_back_to_twice_is_the_same_both_times(make_engine, tiny, monkeypatch):
-    """The optimiser of the first try must not write into the state that the second one starts from."""
+    """The optimiser of the first try must not change the state that the second try starts from."""
     run = make_engine(tiny(step1__iterations=8, guard__every=3))
     failing(run, monkeypatch, {6, 9})  # at iteration 5, and once more before the next calm state
     seen = []
@@ -229,11 +229,11 @@ def test_the_guards_state_survives_packing():
     assert other.good is not None and torch.equal(other.good[0]["net/a"], torch.ones(2))
 
 
-# ---- the setting that is known to diverge ----
+# ---- settings known to diverge ----
 
 
 def test_the_literal_setting_is_caught_rolled_back_and_reported(tmp_path, capsys):
-    """One Langevin step of size 1 with noise 0.01, no clamp, no clipping: log p falls below -1e10 if nobody looks."""
+    """One Langevin step of size 1 with noise 0.01, no clamp, no clipping: unguarded, log p falls below -1e10."""
     np.save(tmp_path / "moons.npy", load("moons", n=200).x)
     command = [
         "fit",

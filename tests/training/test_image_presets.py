@@ -1,4 +1,4 @@
-"""Presets for images start, train every stage, and refuse what they are not for."""
+"""Presets for images train every stage, and refuse data that are not images."""
 
 import math
 

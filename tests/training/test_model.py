@@ -1,4 +1,4 @@
-"""A trained model answers row by row: company does not matter."""
+"""A trained model's answer for a row does not depend on the other rows."""
 
 from dataclasses import replace
 
@@ -51,12 +51,12 @@ def test_samples_are_reproducible_and_in_the_users_units(fitted):
     assert ((one >= low - 1e-6) & (one <= high + 1e-6)).all()
 
 
-def test_no_samples_cannot_be_asked_for(fitted):
+def test_at_least_one_sample_is_required(fitted):
     with pytest.raises(DataError, match="at least 1, got 0"):
         fitted.sample(0)
 
 
-def test_fresh_chains_need_none_of_the_trainings_and_stay_in_the_box(fitted):
+def test_fresh_chains_do_not_need_those_of_training_and_stay_in_the_box(fitted):
     without = replace(fitted, chains=fitted.chains[:0])
     one, other = without.sample(20, seed=3, steps=2, fresh=True), without.sample(20, seed=4, steps=2, fresh=True)
     low, high = (fitted.scaler.inverse(edge[None].numpy(), dtype=np.float64)[0] for edge in fitted.box)

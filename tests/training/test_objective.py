@@ -18,7 +18,7 @@ from gedi.training.terms import KINDS, clustering, contrastive, generative, nega
 from gedi.training.views import Views
 
 ALL = [(family, kind) for family, members in KINDS.items() for kind in members]
-NEEDED = {"constraint": {"rule": "a, b : 2\na != b"}}  # settings without which a kind means nothing
+NEEDED = {"constraint": {"rule": "a, b : 2\na != b"}}  # settings that a kind requires
 
 
 @pytest.mark.parametrize(("family", "kind"), ALL)
@@ -70,7 +70,7 @@ def test_terms_share_one_pass_through_the_encoder(make_engine, tiny, monkeypatch
         ({"objective.generative.weight": -1}, "training.objective.generative.weight must not be negative"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(changes, expected):
+def test_invalid_settings_are_refused_by_name(changes, expected):
     with pytest.raises(ConfigError) as caught:
         override(TrainingConfig(), changes)
     assert expected in str(caught.value) and "\n" not in str(caught.value)
@@ -112,7 +112,7 @@ def test_every_setting_of_a_term_has_a_comment_beside_it(module):
 
 @dataclass
 class Spread(Term):
-    """The docs' example: embeddings of x and x' side by side, and not all in one place."""
+    """The example of the docs: keeps embeddings of x and x' close together, and rows apart."""
 
     kind: str = "spread"
     room: float = 1.0  # how far apart rows should be on average

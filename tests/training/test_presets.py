@@ -1,4 +1,4 @@
-"""Methods and ablations are configurations of one recipe, and change what they say."""
+"""Methods and ablations are configurations of one recipe, and change only what they claim to."""
 
 import copy
 from dataclasses import fields
@@ -28,7 +28,7 @@ def ablated(config, name):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """How often the samplers were asked."""
+    """How often each sampler was called."""
     count = {"sgld": 0, "dam": 0}
     for name in count:
         original = getattr(engine_module, name)
@@ -141,7 +141,7 @@ def test_methods_without_a_density_train_their_term_alone_and_find_clear_cluster
     model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
     assert calls == {"sgld": 0, "dam": 0}
     assert {line["stage"] for line in model.history} == {"embedding"} and config.embedding.iterations == 4 + 60
-    if name != "protocpc":  # its prototypes are its own; the others' are the centres of k-means
+    if name != "protocpc":  # it learns prototypes; the others use the centres of k-means
         labels = model.predict(blobs)
         assert len(set(labels[:40])) == 1 and len(set(labels[40:])) == 1 and labels[0] != labels[40]
     assert np.allclose(np.linalg.norm(model.transform(blobs), axis=1), 1)

@@ -1,4 +1,4 @@
-"""Algorithm 2: weights that change, chains that count, starts that compete, and labels nowhere."""
+"""Algorithm 2: changing weights, chains that count, competing starts, and no labels."""
 
 import inspect
 import math
@@ -49,7 +49,7 @@ def test_the_papers_generative_weight_never_waits(make_engine, tiny):
 def test_other_weights_are_those_of_the_config(make_engine, tiny):
     run = make_engine(tiny(objective__clustering__dam=0.25))
     assert weights(run, {})["clustering_dam"] == 0.25
-    assert run.config.objective["clustering"].anchor == 1.0  # the config itself is not faded
+    assert run.config.objective["clustering"].anchor == 1.0  # the config itself does not change
 
 
 # ---- chains on their way ----
@@ -126,7 +126,7 @@ def test_the_start_sets_labels_and_cluster_sizes(make_engine, tiny):
 
 
 def test_step_2_can_begin_with_the_clusters_of_k_means(make_engine, tiny):
-    """... as its own answers, in the averaged weights too; else its heads know nothing of them."""
+    """... so that its predictions agree with them, with averaged weights too; otherwise its heads start at random."""
     agreed = {}
     for heads in (True, False):
         run = make_engine(tiny(start__kind="kmeans", start__heads=heads, step1__iterations=0, embedding__iterations=5))

@@ -1,4 +1,4 @@
-"""The start: a cut of the graph that the walks draw."""
+"""The start: a cut of the graph of walks."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from gedi.training.start import cut_graph, kmeans, neighbour_space
 
 @pytest.fixture(scope="module")
 def strips():
-    """Two long strips side by side, nearer to each other than they are long; and walks that stay on their strip."""
+    """Two long strips, closer together than they are long, and walks that stay on their strip."""
     rng = np.random.default_rng(0)
     along = rng.uniform(0, 10, (2, 100))
     points = np.stack([along.ravel(), np.repeat([0.0, 1.0], 100)], axis=1)
@@ -56,10 +56,10 @@ def test_kmeans_never_asks_for_more_centres_than_rows():
 
 
 def test_an_outlier_is_not_the_cheapest_cut(strips):
-    """Its walks never leave it, so cutting it off is free; too small to be a node, it goes with its neighbours."""
+    """Its walks never leave it, so cutting it off costs nothing; if too small to be a node, it joins its neighbours."""
     points, ends, truth = strips
     points = np.concatenate([points, [[30.0, 1.0]]])
-    # One walk of a hundred crosses between the strips: the honest cut is no longer free.
+    # One walk in a hundred crosses between the strips, so the right cut has a cost.
     ends = [np.concatenate([end, [[30.0, 1.0]]]) for end in ends]
     ends[0][:10, 1] = 1.0
     alone = cut_graph(points, ends, 2, nodes=30, seed=0)
@@ -69,7 +69,7 @@ def test_an_outlier_is_not_the_cheapest_cut(strips):
 
 
 def test_the_space_of_neighbours_tells_curved_components_apart():
-    """Two strips: k-means of the points cuts them across, of their neighbours' graph it does not."""
+    """k-means on the points cuts two strips across; on their neighbour graph it does not."""
     rng = np.random.default_rng(1)
     along = np.concatenate([np.linspace(0, 10, 150)] * 2)
     points = np.stack([along, np.repeat([0.0, 1.0], 150)], axis=1) + rng.normal(0, 0.02, (300, 2))

@@ -1,4 +1,4 @@
-"""A constraint as a term of the objective: what it computes, what it grounds, where it may come from."""
+"""A constraint as a term of the objective: its loss, its grounding, and where it can come from."""
 
 import itertools
 import warnings
@@ -28,13 +28,13 @@ a, b = (Categorical(name, 2) for name in "ab")
 
 @pytest.fixture(scope="module")
 def pairs(blobs):
-    """The blobs in turns: every even row is of the first, every odd row of the second."""
+    """Alternating blobs: even rows come from the first, odd rows from the second."""
     return blobs.reshape(2, 40, 2).swapaxes(0, 1).reshape(80, 2)
 
 
 @pytest.fixture(scope="module")
 def constrained(tiny):
-    """A function: settings with the constraint."""
+    """A function that makes settings with the constraint."""
 
     def make(rule=RULE, **changes):
         return override(tiny(**changes), {"objective.symbolic": {"kind": "constraint", "rule": rule}})
@@ -58,13 +58,13 @@ def test_the_loss_may_look_at_the_augmented_views_too(make_engine, constrained):
     batch = next(run.stage("step2", run.config.step2))
     x, x_view = batch.x, run.augment(batch)
     term = run.config.objective["symbolic"]
-    run.state.net.eval()  # batch norm looks at all views at once
+    run.state.net.eval()  # batch norm mixes the views of a batch
     alone = [replace(term, views="x").losses(Views(run, batch, *pair))["symbolic"] for pair in ((x, x), (x_view, x))]
     both = term.losses(Views(run, batch, x, x_view))["symbolic"]
     torch.testing.assert_close(both, torch.stack(alone).mean())
 
 
-def test_the_temperature_is_the_cluster_terms_and_else_the_constraints(constrained):
+def test_the_temperature_is_the_cluster_terms_if_there_is_one(constrained):
     objective = override(constrained(objective__clustering__tau=0.3), {"objective.symbolic.tau": 1.0}).objective
     assert temperature(objective) == 0.3
     assert temperature({"symbolic": objective["symbolic"]}) == 1.0
@@ -86,12 +86,12 @@ def test_a_constraint_alone_trains_and_may_collapse(pairs, constrained):
         model = fit_rows(pairs, n_clusters=2, config=config, seed=0)
     assert len(set(model.predict(pairs))) == 1  # all rows in one cluster: the rule holds, and says nothing
     assert any("1 of 2 clusters have no rows" in str(w.message) for w in said)
-    assert model.results["objective"] < 0.2  # the rule is what the run is judged by
+    assert model.results["objective"] < 0.2  # the rule is the objective
 
 
 def test_a_weight_of_zero_leaves_rows_ungrouped_and_the_run_as_it_was(blobs, tiny, constrained):
     config = override(constrained("a, b, c : 2\na != b\nb != c or a == c"), {"objective.symbolic.weight": 0.0})
-    plain = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0).net.state_dict()  # 80 rows are no triples
+    plain = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0).net.state_dict()  # 80 is not a multiple of 3
     zero = fit_rows(blobs, n_clusters=2, config=config, seed=0).net.state_dict()
     assert all(torch.equal(plain[name], zero[name]) for name in plain)
 
@@ -107,7 +107,7 @@ def test_a_weight_of_zero_leaves_rows_ungrouped_and_the_run_as_it_was(blobs, tin
         ({"kind": "constraint", "rule": "a : 2\na == 1\x00"}, "cannot be printed"),
     ],
 )
-def test_what_is_no_constraint_is_refused(tiny, settings, expected):
+def test_an_invalid_constraint_is_refused(tiny, settings, expected):
     with pytest.raises(ConfigError) as caught:
         override(tiny(), {"objective.symbolic": settings})
     assert expected in str(caught.value)

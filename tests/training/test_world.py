@@ -1,4 +1,4 @@
-"""Several processes (gloo, CPU) are one: same losses, same gradients, same clusters; and none waits for the dead."""
+"""Several processes (gloo, CPU) act as one: same losses, gradients and clusters; none waits for a dead one."""
 
 import contextlib
 import os
@@ -60,7 +60,7 @@ def test_two_halves_give_the_loss_and_the_gradients_of_the_whole(both, term):
     one, two = both
     names = [name for name in one if name.startswith((f"{term}/loss/", f"{term}/gradient/"))]
     assert len(names) > 2 and any(one[name].abs().max() > 1e-3 for name in names if "gradient" in name)
-    scale = max(float(one[name].abs().max()) for name in names)  # a bias before batch norm has no gradient but rounding
+    scale = max(float(one[name].abs().max()) for name in names)  # biases before batch norm have only rounding errors
     for half in two:
         for name in names:
             torch.testing.assert_close(half[name] / scale, one[name] / scale, rtol=0, atol=1e-5, msg=name)
@@ -84,7 +84,7 @@ def test_two_processes_end_with_one_model_and_the_clusters_of_a_single_one(tmp_p
     assert len(first["chains"]) <= 400 and len(first["chains"].unique(dim=0)) > 200  # two different halves of a buffer
 
 
-def test_what_one_process_sees_rolls_all_of_them_back_and_is_told(tmp_path):
+def test_what_one_process_sees_is_reported_and_rolls_back_all(tmp_path):
     first, second = run_processes("rollback", 2, tmp_path / "two")
     assert all(torch.equal(first[name], second[name]) for name in first)
 
@@ -134,7 +134,7 @@ def command(data: Path, out: Path, *flags: str) -> list[str]:
 
 @pytest.fixture
 def environment():
-    """One thread a process, and a port of its own for every test that runs beside others."""
+    """One thread per process, and a separate port, as other tests may run at the same time."""
     return os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())}
 
 
@@ -143,7 +143,7 @@ def test_devices_train_together_and_write_one_run(moons, tmp_path, environment):
         command(moons, tmp_path / "run"), env=environment, capture_output=True, text=True, timeout=180
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("trained in") == 1  # the second process keeps quiet
+    assert done.stdout.count("trained in") == 1  # the second process prints nothing
     assert (tmp_path / "run" / "model.safetensors").is_file()
 
 
