@@ -102,12 +102,12 @@ def settings_table() -> str:
 
 def terms_table() -> str:
     """Every setting of every kind of term, with its default."""
-    from gedi.training.terms import KINDS
+    from gedi.objectives.term import kinds
 
     parts = []
-    for family, kinds in KINDS.items():
+    for family, members in kinds().items():
         rows = []
-        for kind, term in kinds.items():
+        for kind, term in members.items():
             about = comments_of(term)
             for field in fields(term):
                 if field.name != "kind":

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from gedi.data.augment import row_augmentation
 from gedi.errors import GediError
 from gedi.runs import folder as runs
 from gedi.runs.checkpoint import Checkpoints
-from gedi.training.build import fill_from_data
+from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.engine import Engine
-from gedi.training.model import fit_rows
+from gedi.training.fit import fit_rows
+from gedi.training.journal import Hooks
 from gedi.training.presets import preset
-from gedi.training.stages import StoppedError
+from gedi.training.recovery import StoppedError
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -88,15 +88,17 @@ def tiny():
     return make
 
 
+def unscaled(rows, config: TrainingConfig) -> Prepared:
+    """Two clusters of rows in the units they have."""
+    return prepare(rows, override(config, {"scaling": "none"}), 2)
+
+
 @pytest.fixture(scope="session")
 def make_engine(blobs):
     """A function: the engine of a run on the blobs."""
 
-    def make(config: TrainingConfig, *, seed: int = 0, on_progress=None, world=None) -> Engine:
-        config = fill_from_data(config, blobs)
-        rows = torch.from_numpy(blobs)
-        augment = row_augmentation(config.augment, rows)
-        return Engine(config, rows, 2, seed=seed, augment=augment, on_progress=on_progress, world=world)
+    def make(config: TrainingConfig, *, seed: int = 0, world=None, hooks=None) -> Engine:
+        return Engine(unscaled(blobs, config), seed=seed, world=world, hooks=hooks)
 
     return make
 
@@ -120,7 +122,9 @@ def begun(blobs, tiny, fitted, tmp_path_factory):
 
     config = tiny(objective__clustering__queue=100)
     with pytest.raises(StoppedError):
-        fit_rows(blobs, n_clusters=2, config=config, seed=0, checkpoints=Checkpoints(folder), should_stop=stop)
+        fit_rows(
+            blobs, n_clusters=2, config=config, seed=0, hooks=Hooks(checkpoints=Checkpoints(folder), should_stop=stop)
+        )
     plan = {"data": str(folder / "rows.npy"), "label_column": None, "method": "gedi", "n_clusters": 2, "seed": 0}
     plan |= {"rows_sha256": runs.fingerprint(blobs.astype("float64")), "training": to_dict(config)}
     runs.write_plan(folder, plan)
@@ -154,13 +158,11 @@ def refused():
 @pytest.fixture(scope="session")
 def restore(begun, blobs):
     """A function: `gedi resume` up to where training would go on."""
-    config = fill_from_data(override(TrainingConfig(), runs.read_plan(begun)["training"]), blobs)
-    rows = torch.from_numpy(blobs)
-    augment = row_augmentation(config.augment, rows)
+    ready = unscaled(blobs, override(TrainingConfig(), runs.read_plan(begun)["training"]))
 
     def run(folder):
-        runs.check_sizes(folder, config, 2, 2)
-        return Engine(config, rows, 2, seed=0, augment=augment, checkpoints=Checkpoints(folder))
+        runs.check_sizes(folder, ready.config, 2, 2)
+        return Engine(ready, seed=0, hooks=Hooks(checkpoints=Checkpoints(folder)))
 
     run.state = run(begun).state  # to unpack into
     return run

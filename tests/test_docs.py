@@ -16,10 +16,9 @@ import yaml
 
 from gedi import GEDI
 from gedi.cli import main
+from gedi.objectives.term import kinds
 from gedi.report.verdict import LIMITS
 from gedi.training.config import TrainingConfig, paths
-from gedi.training.objective import kinds
-from gedi.training.terms import KINDS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -46,7 +45,7 @@ def test_the_example_of_a_new_term_trains(monkeypatch):
     exec(compile(code, "family.md", "exec", dont_inherit=True), vars(module))
     term = getattr(module, class_name)
     entry = metadata.EntryPoint(name, place, "gedi.terms")
-    monkeypatch.setattr("gedi.training.objective.entry_points", lambda group: [entry])
+    monkeypatch.setattr("gedi.objectives.term.entry_points", lambda group: [entry])
     family, _, kind = name.partition(".")
     assert kinds()[family] == {kind: term}
     changes = {f"objective.{family}": {"kind": kind, "room": 0.5}, "step1.iterations": 3, "step2.iterations": 60}
@@ -56,10 +55,10 @@ def test_the_example_of_a_new_term_trains(monkeypatch):
     assert values and values[-1] < 1.0
 
 
-@pytest.mark.parametrize("family", KINDS)
+@pytest.mark.parametrize("family", kinds())
 def test_every_kind_of_term_is_on_the_page_of_the_family(family):
     text = (DOCS / "family.md").read_text(encoding="utf-8")
-    assert all(f"`{kind}`" in text for kind in KINDS[family])
+    assert all(f"`{kind}`" in text for kind in kinds()[family])
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
@@ -118,7 +117,7 @@ def test_the_table_of_settings_has_every_setting_and_its_meaning(hooks):
 def test_the_table_of_terms_has_every_setting_of_every_kind(hooks):
     rows = [[cell.strip(" `") for cell in line.split(" | ")] for line in hooks.terms_table().splitlines()]
     found = {(row[0].strip("| `"), row[1]): row[-1].strip(" |") for row in rows if len(row) == 4}
-    for family, members in KINDS.items():
+    for family, members in kinds().items():
         for kind, term in members.items():
             for field in fields(term):
                 assert field.name == "kind" or found[kind, f"objective.{family}.{field.name}"], (kind, field.name)
@@ -169,7 +168,7 @@ def shown_code(text):
 def test_settings_that_a_page_names_exist():
     known = paths(TrainingConfig())
     known += [
-        f"objective.{f}.{field.name}" for f, members in KINDS.items() for t in members.values() for field in fields(t)
+        f"objective.{f}.{field.name}" for f, members in kinds().items() for t in members.values() for field in fields(t)
     ]
     groups = {path.split(".")[0] for path in known if "." in path}
     for page in ("settings.md", "troubleshooting.md", "report.md", "guide.md", "when-not-to-use.md"):

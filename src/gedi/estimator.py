@@ -22,12 +22,13 @@ from gedi.data import check_rows
 from gedi.data.checks import image_shape_of
 from gedi.errors import DataError
 from gedi.logic import Constraint
+from gedi.objectives.symbolic import Symbolic, constraint_change
 from gedi.runs import folder as runs
 from gedi.training.config import TrainingConfig
-from gedi.training.journal import Progress
-from gedi.training.model import TrainedModel, fit_rows
+from gedi.training.fit import fit_rows
+from gedi.training.journal import Hooks, Progress
+from gedi.training.model import TrainedModel
 from gedi.training.presets import configure
-from gedi.training.terms.symbolic import Symbolic, constraint_change
 
 ASKED = {"preset": str, "method": str, "n_init": int, "training": dict, "random_state": int}  # as a run keeps them
 
@@ -118,7 +119,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
             seed=seed,
             image_shape=image_shape,
             groups=groups,
-            on_progress=report,
+            hooks=Hooks(progress=report),
         )
         names: Any = getattr(self, "feature_names_in_", None)
         if names is not None:  # of a data frame: the command line reads files by them

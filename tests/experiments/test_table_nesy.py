@@ -14,9 +14,9 @@ from gedi.experiments import cells as cells_module
 from gedi.experiments.addition import addition
 from gedi.experiments.outcome import budget
 from gedi.experiments.table_nesy import STARTS, VARIANTS, AdditionCell, addition_data, cells_of
+from gedi.objectives.term import temperature
+from gedi.training.fit import fit_rows
 from gedi.training.guard import GuardWarning
-from gedi.training.model import fit_rows
-from gedi.training.objective import temperature
 
 
 def quiet(line):

@@ -6,8 +6,8 @@ from safetensors.torch import load, save
 from torch import nn
 
 from gedi.nets import ClusterDensity, ContrastiveDensity, EnergyDensity, GediNet, MLPEncoder, Projector
-from gedi.objectives import SIMILARITIES, contrastive_divergence, contrastive_log_density
-from gedi.objectives.contrastive import cosine, negative_squared_distance
+from gedi.objectives.contrastive import SIMILARITIES, contrastive_log_density, cosine, negative_squared_distance
+from gedi.objectives.generative import contrastive_divergence
 
 KINDS = ["energy", "contrastive", "cluster"]
 SUPPORT = (torch.full((2,), -2.0), torch.full((2,), 2.0))

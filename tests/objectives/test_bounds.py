@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from gedi.objectives import elbo_ebm, infonce_bound, log_partition, nwj_bound, tuba_bound, uba_bound
+from gedi.objectives.bounds import elbo_ebm, infonce_bound, log_partition, nwj_bound, tuba_bound, uba_bound
 
 CRITICS = dict(rho=st.floats(-0.9, 0.9), a=st.floats(-1.2, 1.2), b=st.floats(0, 1))
 

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans as SklearnKMeans
 from torch.autograd import gradcheck
 
-from gedi.objectives import cluster_log_probs, clustering_loss, kmeans, prior_clustering_loss
-from gedi.objectives.clustering import marginal_kl, prediction_entropy
+from gedi.objectives.clustering import (
+    cluster_log_probs,
+    clustering_loss,
+    kmeans_partition,
+    marginal_kl,
+    prediction_entropy,
+    prior_clustering_loss,
+)
 
 SKEWED = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
 
@@ -45,7 +51,7 @@ def inertia(z, result):
 @pytest.mark.parametrize("seed", range(5))
 def test_kmeans_finds_separated_blobs(seed):
     z, truth = blobs(seed=seed)
-    assignments = kmeans(z, 3, generator=gen(seed)).assignments
+    assignments = kmeans_partition(z, 3, generator=gen(seed)).assignments
     table = assignments.T @ torch.nn.functional.one_hot(truth).double()
     assert sorted(table.flatten().tolist()) == [0.0] * 6 + [20.0] * 3
 
@@ -55,7 +61,7 @@ def test_kmeans_finds_separated_blobs(seed):
 def test_kmeans_equals_sklearns_from_the_same_start(seed, n, c):
     z = torch.randn(n, 3, generator=gen(seed), dtype=torch.float64)
     start = z[torch.randperm(n, generator=gen(seed + 1))[:c]]
-    ours = kmeans(z, c, start=start, iterations=300)
+    ours = kmeans_partition(z, c, start=start, iterations=300)
     theirs = SklearnKMeans(c, init=start.numpy(), n_init=1, max_iter=300, tol=0, algorithm="lloyd").fit(z.numpy())
     assert np.array_equal(ours.assignments.argmax(1).numpy(), theirs.labels_)
     assert np.allclose(ours.centres.numpy(), theirs.cluster_centers_)
@@ -63,14 +69,14 @@ def test_kmeans_equals_sklearns_from_the_same_start(seed, n, c):
 
 def test_kmeans_never_gets_worse_with_more_iterations():
     z = torch.randn(200, 5, generator=gen(), dtype=torch.float64)
-    values = [inertia(z, kmeans(z, 6, generator=gen(1), iterations=k)) for k in (0, 1, 2, 5, 20, 100)]
+    values = [inertia(z, kmeans_partition(z, 6, generator=gen(1), iterations=k)) for k in (0, 1, 2, 5, 20, 100)]
     assert values == sorted(values, reverse=True)
     assert values[-1] < values[0]
 
 
 def test_kmeans_assignments_are_one_hot_and_go_into_the_clustering_loss():
     z, _ = blobs()
-    q = kmeans(z.requires_grad_(), 3, generator=gen()).assignments
+    q = kmeans_partition(z.requires_grad_(), 3, generator=gen()).assignments
     assert torch.equal(q.sum(1), torch.ones(60).double()) and set(q.unique().tolist()) == {0.0, 1.0}
     assert not q.requires_grad
     assert clustering_loss(q, certain(q.argmax(1), 3)) < 1e-6
@@ -78,35 +84,35 @@ def test_kmeans_assignments_are_one_hot_and_go_into_the_clustering_loss():
 
 def test_kmeans_repeats_itself_from_its_generator_and_keeps_numbers_from_its_start():
     z, _ = blobs()
-    first = kmeans(z, 3, generator=gen(4))
-    assert torch.equal(first.assignments, kmeans(z, 3, generator=gen(4)).assignments)
-    again = kmeans(z + 0.1 * torch.randn(60, 3, generator=gen(5)), 3, start=first.centres)
+    first = kmeans_partition(z, 3, generator=gen(4))
+    assert torch.equal(first.assignments, kmeans_partition(z, 3, generator=gen(4)).assignments)
+    again = kmeans_partition(z + 0.1 * torch.randn(60, 3, generator=gen(5)), 3, start=first.centres)
     assert torch.equal(first.assignments, again.assignments)
 
 
 def test_an_empty_cluster_takes_the_farthest_point():
     z = torch.tensor([[0.0], [0.2], [0.1], [5.0]])
-    result = kmeans(z, 2, start=torch.tensor([[0.0], [100.0]]))
+    result = kmeans_partition(z, 2, start=torch.tensor([[0.0], [100.0]]))
     assert result.assignments.argmax(1).tolist() == [0, 0, 0, 1]
 
 
 def test_kmeans_takes_equal_points_and_refuses_too_few():
-    assert torch.isfinite(kmeans(torch.ones(5, 2), 3, generator=gen()).centres).all()
+    assert torch.isfinite(kmeans_partition(torch.ones(5, 2), 3, generator=gen()).centres).all()
     with pytest.raises(ValueError, match="3 clusters need at least as many embeddings, got 2"):
-        kmeans(torch.ones(2, 2), 3)
+        kmeans_partition(torch.ones(2, 2), 3)
 
 
 def test_kmeans_far_from_the_origin_is_not_confused_by_rounding():
     z = blobs()[0].float() / 10
-    near, far = (kmeans(z + shift, 3, generator=gen(1)).assignments for shift in (0.0, 1000.0))
+    near, far = (kmeans_partition(z + shift, 3, generator=gen(1)).assignments for shift in (0.0, 1000.0))
     assert torch.equal(near, far)
 
 
 def test_autocast_does_not_reach_the_distances():
     z = torch.randn(300, 8, generator=gen(), dtype=torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = kmeans(z, 10, generator=gen(1))
-    assert torch.equal(inside.centres, kmeans(z, 10, generator=gen(1)).centres)
+        inside = kmeans_partition(z, 10, generator=gen(1))
+    assert torch.equal(inside.centres, kmeans_partition(z, 10, generator=gen(1)).centres)
 
 
 # The prior on clusters
@@ -158,10 +164,10 @@ def test_the_loss_is_zero_for_certain_equal_balanced_views_and_every_failure_cos
     good = certain(labels, 4)
     flat = torch.full((40, 4), -math.log(4), dtype=torch.float64)
     collapsed, shuffled = certain(0 * labels, 4), certain(labels.roll(1), 4)
-    assert abs(prior_clustering_loss(good, good, covering=covering)) < 1e-6
-    assert float(prior_clustering_loss(flat, flat, covering=covering)) == pytest.approx(math.log(4))
-    assert prior_clustering_loss(collapsed, collapsed, covering=covering) > 1
-    assert prior_clustering_loss(good, shuffled, covering=covering) > 10
+    assert abs(prior_clustering_loss(good, good, covering=covering, prior=1.0)) < 1e-6
+    assert float(prior_clustering_loss(flat, flat, covering=covering, prior=1.0)) == pytest.approx(math.log(4))
+    assert prior_clustering_loss(collapsed, collapsed, covering=covering, prior=1.0) > 1
+    assert prior_clustering_loss(good, shuffled, covering=covering, prior=1.0) > 10
 
 
 @settings(max_examples=20, deadline=None)

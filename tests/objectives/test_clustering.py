@@ -4,10 +4,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gedi.objectives import cluster_log_probs, clustering_loss, sinkhorn, swapped_loss
-from gedi.objectives.clustering import discriminative_bound, trace_form
+from gedi.objectives.clustering import (
+    cluster_log_probs,
+    clustering_loss,
+    discriminative_bound,
+    sinkhorn,
+    swapped_loss,
+    trace_form,
+)
 
 SKEWED = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
+
+SWAV = {"epsilon": 0.05, "iterations": 3, "firmness": 1.0}
 
 
 def gen(seed=0):
@@ -41,7 +49,7 @@ def numpy_sinkhorn(scores, epsilon, iterations, marginals=None, firmness=1.0):
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 999), n=st.integers(8, 60), c=st.integers(2, 6), epsilon=st.floats(0.2, 1))
 def test_rows_sum_to_one_and_columns_to_equal_parts(seed, n, c, epsilon):
-    q = sinkhorn(cosines(n, c, seed), epsilon=epsilon, iterations=300)
+    q = sinkhorn(cosines(n, c, seed), epsilon=epsilon, iterations=300, firmness=1.0)
     assert torch.allclose(q.sum(1), torch.ones(n, dtype=torch.float64), atol=1e-12)
     assert torch.allclose(q.sum(0), torch.full((c,), n / c, dtype=torch.float64), atol=1e-6 * n)
     assert (q >= 0).all()
@@ -50,14 +58,14 @@ def test_rows_sum_to_one_and_columns_to_equal_parts(seed, n, c, epsilon):
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 999), n=st.integers(8, 60), epsilon=st.floats(0.2, 1))
 def test_columns_sum_to_given_marginals(seed, n, epsilon):
-    q = sinkhorn(cosines(n, 4, seed), epsilon=epsilon, iterations=300, marginals=SKEWED)
+    q = sinkhorn(cosines(n, 4, seed), epsilon=epsilon, iterations=300, marginals=SKEWED, firmness=1.0)
     assert torch.allclose(q.sum(1), torch.ones(n, dtype=torch.float64), atol=1e-12)
     assert torch.allclose(q.sum(0), n * SKEWED, atol=1e-6 * n)
 
 
 @pytest.mark.parametrize("iterations", [0, 1, 3])
 def test_rows_sum_to_one_before_convergence(iterations):
-    q = sinkhorn(cosines(dtype=torch.float32), epsilon=0.05, iterations=iterations)
+    q = sinkhorn(cosines(dtype=torch.float32), epsilon=0.05, iterations=iterations, firmness=1.0)
     assert torch.allclose(q.sum(1), torch.ones(40), atol=1e-5)
 
 
@@ -71,7 +79,7 @@ def test_rows_sum_to_one_before_convergence(iterations):
 )
 def test_scores_of_1e4_neither_overflow_nor_unbalance_the_rows(seed, dtype, offset, spread, iterations):
     scores = (offset + spread * cosines(32, 4, seed, torch.float32)).to(dtype)
-    q = sinkhorn(scores, epsilon=0.01, iterations=iterations)
+    q = sinkhorn(scores, epsilon=0.01, iterations=iterations, firmness=1.0)
     assert q.dtype == torch.float32
     assert torch.isfinite(q).all()
     assert torch.allclose(q.sum(1), torch.ones(32), atol=1e-5)
@@ -85,7 +93,7 @@ def test_columns_reach_their_marginals_at_scores_of_1e4(dtype, marginals):
     rows = torch.arange(60)
     for offset in range(3):
         scores[rows, (rows + offset) % 4] = 1e4
-    q = sinkhorn(scores.to(dtype), epsilon=0.01, iterations=300, marginals=marginals)
+    q = sinkhorn(scores.to(dtype), epsilon=0.01, iterations=300, marginals=marginals, firmness=1.0)
     mass = torch.full((4,), 0.25) if marginals is None else marginals
     assert torch.allclose(q.sum(1), torch.ones(60, dtype=q.dtype), atol=1e-5)
     assert torch.allclose(q.sum(0), 60 * mass.to(q), atol=1e-2)
@@ -95,11 +103,14 @@ def test_columns_reach_their_marginals_at_scores_of_1e4(dtype, marginals):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_scores_are_worked_out_in_float32(dtype):
     half = cosines(dtype=dtype)
-    assert torch.equal(sinkhorn(half, epsilon=0.05), sinkhorn(half.float(), epsilon=0.05))
+    assert torch.equal(
+        sinkhorn(half, **SWAV),
+        sinkhorn(half.float(), **SWAV),
+    )
 
 
 def test_float64_stays_float64():
-    assert sinkhorn(cosines()).dtype == torch.float64
+    assert sinkhorn(cosines(), **SWAV).dtype == torch.float64
 
 
 @settings(max_examples=25, deadline=None)
@@ -107,8 +118,10 @@ def test_float64_stays_float64():
 def test_a_constant_per_row_changes_nothing(seed, size, iterations):
     scores = cosines(seed=seed)
     constant = size * torch.randn(40, 1, generator=gen(seed), dtype=torch.float64)
-    plain = sinkhorn(scores, epsilon=0.05, iterations=iterations)
-    assert torch.allclose(sinkhorn(scores + constant, epsilon=0.05, iterations=iterations), plain, atol=1e-7)
+    plain = sinkhorn(scores, epsilon=0.05, iterations=iterations, firmness=1.0)
+    assert torch.allclose(
+        sinkhorn(scores + constant, epsilon=0.05, iterations=iterations, firmness=1.0), plain, atol=1e-7
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -143,14 +156,14 @@ def test_firmness_closes_in_on_the_marginals():
 
 
 def test_assignments_carry_no_gradient():
-    assert not sinkhorn(cosines().requires_grad_()).requires_grad
+    assert not sinkhorn(cosines().requires_grad_(), **SWAV).requires_grad
 
 
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 999), skewed=st.booleans())
 def test_assignments_maximise_equation_5_among_all_with_the_same_masses(seed, skewed):
     scores, epsilon = cosines(12, 4, seed), 0.2
-    q = sinkhorn(scores, epsilon=epsilon, iterations=1000, marginals=SKEWED if skewed else None)
+    q = sinkhorn(scores, epsilon=epsilon, iterations=1000, marginals=SKEWED if skewed else None, firmness=1.0)
     best = trace_form(q, scores, epsilon)
     for trial in range(20):
         # Moves that keep all row and column sums, as far as no entry becomes negative.
@@ -261,5 +274,5 @@ def test_equals_swavs_formula():
     codes_one, codes_two = (swav_codes(v, epsilon, 500) for v in (one, two))
     expected = -0.5 * np.mean(np.sum(codes_two * np.log(p) + codes_one * np.log(r), axis=1))
     s, t = torch.tensor(one), torch.tensor(two)
-    q_one, q_two = (sinkhorn(v, epsilon=epsilon, iterations=500) for v in (s, t))
+    q_one, q_two = (sinkhorn(v, epsilon=epsilon, iterations=500, firmness=1.0) for v in (s, t))
     assert float(swapped_loss(s, t, q_one, q_two, tau)) == pytest.approx(expected, rel=1e-6)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gedi.nets import GediNet, MLPEncoder
-from gedi.objectives import contrastive_divergence
+from gedi.objectives.generative import contrastive_divergence
 
 GRID = torch.linspace(-3, 3, 401, dtype=torch.float64).view(-1, 1)
 CELL = 6 / 400

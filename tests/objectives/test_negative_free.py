@@ -4,8 +4,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gedi.objectives import negative_free_loss
-from gedi.objectives.negative_free import gaussian_kl, scatter
+from gedi.objectives.negative_free import gaussian_kl, negative_free_loss, scatter
+
+PAPER = {"beta": 1e-3, "invariance": 1.0}
 
 
 def gen(seed=0):
@@ -62,12 +63,14 @@ def test_scatter_is_the_sum_of_outer_products_plus_beta():
 @given(seed=st.integers(0, 999), n=st.integers(1, 30), h=st.integers(1, 6), beta=st.floats(1e-3, 1))
 def test_loss_equals_equation_7_with_slogdet(seed, n, h, beta):
     z, z_view = rows(n, h, seed), rows(n, h, seed + 1)
-    assert float(negative_free_loss(z, z_view, beta=beta)) == pytest.approx(numpy_loss(z, z_view, beta), rel=1e-8)
+    assert float(negative_free_loss(z, z_view, beta=beta, invariance=1.0)) == pytest.approx(
+        numpy_loss(z, z_view, beta), rel=1e-8
+    )
 
 
 def test_loss_has_the_gradient_of_finite_differences():
     z, z_view = rows(8, 3, 1).requires_grad_(), rows(8, 3, 2).requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, b: negative_free_loss(a, b, beta=0.1), (z, z_view))
+    assert torch.autograd.gradcheck(lambda a, b: negative_free_loss(a, b, beta=0.1, invariance=1.0), (z, z_view))
 
 
 def test_kl_has_the_gradient_of_finite_differences():
@@ -78,20 +81,20 @@ def test_kl_has_the_gradient_of_finite_differences():
 
 def test_equal_views_leave_only_the_kl():
     z = rows()
-    assert torch.equal(negative_free_loss(z, z.clone(), beta=1e-3), gaussian_kl(scatter(z, 1e-3)))
+    assert torch.equal(negative_free_loss(z, z.clone(), **PAPER), gaussian_kl(scatter(z, 1e-3)))
 
 
 def test_loss_grows_by_half_the_squared_distance_of_the_views():
     z, gap = rows(seed=1), rows(seed=2)
-    more = negative_free_loss(z, z + gap) - negative_free_loss(z, z)
+    more = negative_free_loss(z, z + gap, **PAPER) - negative_free_loss(z, z, **PAPER)
     assert torch.allclose(more, (gap**2).sum() / 2)
 
 
 def test_invariance_weighs_the_distance_of_the_views_only():
     z, z_view = rows(seed=1), rows(seed=2)
-    kl, paper = gaussian_kl(scatter(z, 1e-3)), negative_free_loss(z, z_view)
-    assert torch.allclose(negative_free_loss(z, z_view, invariance=0.0), kl)
-    assert torch.allclose(negative_free_loss(z, z_view, invariance=0.3), kl + 0.3 * (paper - kl))
+    kl, paper = gaussian_kl(scatter(z, 1e-3)), negative_free_loss(z, z_view, **PAPER)
+    assert torch.allclose(negative_free_loss(z, z_view, invariance=0.0, beta=1e-3), kl)
+    assert torch.allclose(negative_free_loss(z, z_view, invariance=0.3, beta=1e-3), kl + 0.3 * (paper - kl))
 
 
 @settings(max_examples=25, deadline=None)
@@ -99,27 +102,31 @@ def test_invariance_weighs_the_distance_of_the_views_only():
 def test_a_constant_added_to_both_views_changes_nothing(seed, size):
     z, z_view = rows(seed=seed), rows(seed=seed + 1)
     shift = size * rows(1, seed=seed + 2)
-    assert torch.allclose(negative_free_loss(z + shift, z_view + shift), negative_free_loss(z, z_view), rtol=1e-8)
+    assert torch.allclose(
+        negative_free_loss(z + shift, z_view + shift, **PAPER),
+        negative_free_loss(z, z_view, **PAPER),
+        rtol=1e-8,
+    )
 
 
 def test_a_collapsed_representation_costs_more_than_a_spread_one():
     spread = torch.linalg.qr(rows(20, 4) - rows(20, 4).mean(0)).Q
     spread = torch.linalg.qr(spread - spread.mean(0)).Q  # scatter is the identity up to beta
     collapsed = torch.zeros_like(spread)
-    assert float(negative_free_loss(spread, spread)) == pytest.approx(2, abs=1e-2)
-    assert negative_free_loss(collapsed, collapsed) > 10
+    assert float(negative_free_loss(spread, spread, **PAPER)) == pytest.approx(2, abs=1e-2)
+    assert negative_free_loss(collapsed, collapsed, **PAPER) > 10
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_worked_out_in_float32(dtype):
     z, z_view = rows(64, 8, 1).to(dtype), rows(64, 8, 2).to(dtype)
-    loss = negative_free_loss(z, z_view)
+    loss = negative_free_loss(z, z_view, **PAPER)
     assert loss.dtype == torch.float32
-    assert torch.equal(loss, negative_free_loss(z.float(), z_view.float()))
+    assert torch.equal(loss, negative_free_loss(z.float(), z_view.float(), **PAPER))
 
 
 def test_autocast_does_not_reach_the_scatter():
     z, z_view = rows(64, 8, 1, torch.float32), rows(64, 8, 2, torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = negative_free_loss(z, z_view)
-    assert torch.allclose(inside, negative_free_loss(z, z_view), rtol=1e-6)
+        inside = negative_free_loss(z, z_view, **PAPER)
+    assert torch.allclose(inside, negative_free_loss(z, z_view, **PAPER), rtol=1e-6)

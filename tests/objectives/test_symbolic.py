@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gedi.logic import Categorical, Constraint
-from gedi.objectives import symbolic_loss
+from gedi.objectives.symbolic import symbolic_loss
 
 a, b, c = (Categorical(n, 10) for n in "abc")
 ADDITION = Constraint(a + b == c)

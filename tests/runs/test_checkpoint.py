@@ -17,10 +17,11 @@ from gedi.runs import checkpoint as checkpoint_module
 from gedi.errors import CheckpointError
 from gedi.runs.checkpoint import Checkpoints
 from gedi.training.config import override
-from gedi.training.model import fit_rows
+from gedi.training.fit import fit_rows
+from gedi.training.journal import Hooks
 from gedi.training.presets import preset
 from gedi.runs.folder import claimed
-from gedi.training.stages import StoppedError
+from gedi.training.recovery import StoppedError
 
 ROWS = load("moons", n=120).x.astype("float64")
 SMALL = {
@@ -39,7 +40,7 @@ def config():
 
 
 def fit(**options):
-    return fit_rows(ROWS, n_clusters=2, config=config(), seed=0, **options)
+    return fit_rows(ROWS, n_clusters=2, config=config(), seed=0, hooks=Hooks(**options))
 
 
 def same(one, other):

@@ -197,7 +197,7 @@ def test_counters_are_checked(folder, restore, refused, edit, why):
         (lambda t: t.update({"buffer": t["buffer"][:5].clone()}), "'buffer' is torch.float32"),
         (lambda t: t.update({"queue": torch.zeros(101, 8)}), "queue is longer"),
         (lambda t: t.update({"rng": t["rng"][:-1].clone()}), "rng"),
-        (lambda t: t.update({"rng": torch.full_like(t["rng"], 255)}), "not of this run"),
+        (lambda t: t.update({"rng": torch.full_like(t["rng"], 255)}), "not belong to this run"),
         (lambda t: t.update({"start_labels": t["start_labels"] + 7}), "not clusters"),
         (lambda t: t.update({"start_labels": t["start_labels"][:3].clone()}), "start_labels"),
         (lambda t: t.update({"start_labels": t["start_labels"].float()}), "float32"),
@@ -218,7 +218,7 @@ def test_unpacking_what_was_never_checked_is_one_sentence_too(folder, restore, r
     state = restore(folder).state
     tensors, counters = Checkpoints(folder).load()
     for wrong in ({}, {"net/x": torch.zeros(1)}, {k: v for k, v in tensors.items() if k != "rng"}):
-        with refused(CheckpointError, match="not of this run"):
+        with refused(CheckpointError, match="not belong to this run"):
             unpack(state, wrong, counters)
-    with refused(CheckpointError, match="not of this run"):
+    with refused(CheckpointError, match="not belong to this run"):
         unpack(state, tensors, {})

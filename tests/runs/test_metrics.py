@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from gedi.errors import ConfigError, RunError
-from gedi.training import stages
+from gedi.training import engine
 from gedi.runs.checkpoint import Checkpoints
 from gedi.runs.metrics import MetricsLog
-from gedi.training.model import fit_rows
-from gedi.training.stages import StoppedError
+from gedi.training.fit import fit_rows
+from gedi.training.journal import Hooks
+from gedi.training.recovery import StoppedError
 
 
 def read(folder):
@@ -22,7 +23,7 @@ def read(folder):
 
 @pytest.fixture(autouse=True)
 def short_windows(monkeypatch):
-    monkeypatch.setattr(stages, "WINDOW", 2)
+    monkeypatch.setattr(engine, "WINDOW", 2)
 
 
 def test_every_line_is_on_disk_when_progress_tells_of_it(blobs, tiny, tmp_path):
@@ -32,7 +33,7 @@ def test_every_line_is_on_disk_when_progress_tells_of_it(blobs, tiny, tmp_path):
         seen.append([(line["stage"], line["iteration"]) for line in read(tmp_path) if "seen" not in line])
         assert seen[-1][-1] == (progress.stage, progress.iteration)
 
-    model = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0, on_progress=look, log=MetricsLog(tmp_path))
+    model = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0, hooks=Hooks(progress=look, log=MetricsLog(tmp_path)))
     assert [len(lines) for lines in seen] == [1, 2, 3, 4, 5]
     assert read(tmp_path) == json.loads(json.dumps(model.history))
 
@@ -40,17 +41,14 @@ def test_every_line_is_on_disk_when_progress_tells_of_it(blobs, tiny, tmp_path):
 def test_a_resumed_run_repeats_no_line_and_loses_none(blobs, tiny, tmp_path):
     whole = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)
     calls = itertools.count(1)
+
+    def stop():
+        return next(calls) % 5 == 0
+
     for _ in range(10):
         try:
-            fit_rows(
-                blobs,
-                n_clusters=2,
-                config=tiny(),
-                seed=0,
-                log=MetricsLog(tmp_path),
-                checkpoints=Checkpoints(tmp_path),
-                should_stop=lambda: next(calls) % 5 == 0,
-            )
+            hooks = Hooks(log=MetricsLog(tmp_path), checkpoints=Checkpoints(tmp_path), should_stop=stop)
+            fit_rows(blobs, n_clusters=2, config=tiny(), seed=0, hooks=hooks)
             break
         except StoppedError:
             # A line written after the last checkpoint would be made again: the log must forget it.

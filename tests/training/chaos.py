@@ -24,7 +24,7 @@ from gedi.data import load
 from gedi.files import writing
 from gedi.runs import checkpoint
 from gedi.runs import folder as runs
-from gedi.training import stages
+from gedi.training import engine
 
 SETTINGS = {
     "n_init": 2,
@@ -74,7 +74,7 @@ def arm(kind: str, chance: random.Random) -> None:
         return dying
 
     if kind == "iteration":
-        stages.Stages._batch = counted(stages.Stages._batch)
+        engine.Engine._batch = counted(engine.Engine._batch)
     else:
         # Every step of saving is an fsync or a rename: of the file's bytes, its name, its folder.
         writing.os.fsync, writing.os.replace = counted(os.fsync), counted(os.replace)

@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,14 @@ import torch
 from safetensors.torch import save_file
 
 from gedi.data import load
+from gedi.objectives.term import kinds
 from gedi.training import recipe
-from gedi.training.build import fill_from_data
+from gedi.training.build import prepare
 from gedi.training.config import override
 from gedi.training.engine import Batch, Engine
-from gedi.training.model import fit_rows
+from gedi.training.fit import fit_rows
 from gedi.training.presets import preset
-from gedi.training.terms import KINDS
-from gedi.training.terms.clustering import Clustering
-from gedi.training.views import Views
+from gedi.training.start import relabel
 from gedi.training.world import Hardware, World
 
 ROWS = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
@@ -32,7 +32,7 @@ def shifted(x, rows, generator):
 def terms(world: World) -> dict[str, torch.Tensor]:
     """Every kind of term on one global batch, with gradients; except the VAE, whose noise differs between processes."""
     values: dict[str, torch.Tensor] = {}
-    for family, members in KINDS.items():
+    for family, members in kinds().items():
         for kind in members:
             if kind != "vae":
                 values |= {f"{family}.{kind}/{name}": value for name, value in one_term(world, family, kind).items()}
@@ -41,10 +41,10 @@ def terms(world: World) -> dict[str, torch.Tensor]:
 
 def one_term(world: World, family: str, kind: str) -> dict[str, torch.Tensor]:
     settings = {"sinkhorn": {"queue": 100}, "flow": {"hidden": [8]}, "constraint": {"rule": "a, b : 3\na != b"}}
-    changes = {"sampler.data_noise": 0.0, "sampler.burn_in": 5.0, "net.embedding": 6}
+    changes = {"sampler.data_noise": 0.0, "sampler.burn_in": 5.0, "net.embedding": 6, "scaling": "none"}
     changes |= {f"objective.{family}": {"kind": kind} | settings.get(kind, {})}
-    config = fill_from_data(override(preset("smoke", n_features=2), changes), ROWS)
-    run = Engine(config, torch.from_numpy(ROWS), 3, seed=0, augment=shifted, world=world)
+    config = override(preset("smoke", n_features=2), changes)
+    run = Engine(replace(prepare(ROWS, config, 3), augment=shifted), seed=0, world=world)
     run.state.start_labels = torch.arange(len(ROWS)) % 3
     run.state.queue = world.part(torch.nn.functional.normalize(torch.cos(torch.arange(120.0)).view(20, 6)))
     net = run.state.net
@@ -52,13 +52,17 @@ def one_term(world: World, family: str, kind: str) -> dict[str, torch.Tensor]:
     net.refresh_density(run.x)
     rows = world.part(torch.arange(len(ROWS)).flip(0))
     batch = Batch(run.x[rows], rows)
-    views = Views(run, batch, batch.x, shifted(batch.x, rows, None), batch.x - 0.05, 1.3 * batch.x)
+    views = run.views(batch, batch.x, shifted(batch.x, rows, None), batch.x - 0.05, 1.3 * batch.x)
     term = config.objective[family]
-    found = term.losses(views) | (term.anchored(views) if isinstance(term, Clustering) else {})
-    values = {f"loss/{name}": loss.detach() for name, loss in found.items()}
+    if term.relabels(0):
+        relabel(run)
+        views.all_labels = run.state.start_labels
+    found = term.losses(views) | term.anchored(views)
+    run.remember(views)
+    values = {f"loss/{name}": loss.value.detach() for name, loss in found.items()}
     for name, loss in found.items():
         net.zero_grad()
-        loss.backward(retain_graph=True)
+        loss.value.backward(retain_graph=True)
         world.average_gradients(net.parameters())
         gradients = {k: p.grad for k, p in net.named_parameters() if p.grad is not None}
         values |= {f"gradient/{name}/{k}": g.clone() for k, g in gradients.items()}

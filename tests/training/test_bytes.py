@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from gedi.data.scaled_rows import ScaledRows
-from gedi.training.model import fit_rows, prepare
+from gedi.training.build import prepare
+from gedi.training.fit import fit_rows
 from gedi.training.presets import configure
 
 SHAPE = (6, 6, 1)
@@ -52,5 +53,5 @@ def test_bytes_and_maps_train_to_the_same_weights(images, tmp_path, monkeypatch,
 
 def test_bytes_are_kept_as_they_are_and_floats_as_a_tensor(images):
     config = configure("digits", "gedi", FEW, n_features=36, image_shape=SHAPE)
-    assert isinstance(prepare(images, config, SHAPE).rows, ScaledRows)
-    assert isinstance(prepare(images.astype(np.float32), config, SHAPE).rows, torch.Tensor)
+    assert isinstance(prepare(images, config, 4, image_shape=SHAPE).rows, ScaledRows)
+    assert isinstance(prepare(images.astype(np.float32), config, 4, image_shape=SHAPE).rows, torch.Tensor)

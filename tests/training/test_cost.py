@@ -6,7 +6,8 @@ import time
 import pytest
 
 from gedi.training import cost
-from gedi.training.model import fit_rows, prepare
+from gedi.training.build import prepare
+from gedi.training.fit import fit_rows
 from gedi.training.presets import preset, with_method
 
 LOOK = 70.0  # seconds to go through all rows, in the last iteration of step 2
@@ -80,7 +81,7 @@ def test_rounds_are_those_of_the_terms_that_are_due():
 def test_the_estimate_is_of_the_size_of_the_real_time(blobs, tiny):
     config = tiny(step1__iterations=60, step2__iterations=60)
     fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)  # the first call pays for imports
-    found = cost.estimate(prepare(blobs, config), config, 2)
+    found = cost.estimate(prepare(blobs, config, 2))
     began = time.monotonic()
     fit_rows(blobs, n_clusters=2, config=config, seed=0)
     measured = time.monotonic() - began
@@ -98,7 +99,7 @@ def test_the_cost_in_words_says_what_each_iteration_takes():
 
 def test_the_estimate_leaves_the_settings_alone(blobs, tiny):
     config = tiny()
-    ready = prepare(blobs, config)
+    ready = prepare(blobs, config, 2)
     filled = copy.deepcopy(ready.config)
-    cost.estimate(ready, config, 2)
+    cost.estimate(ready)
     assert config == tiny() and ready.config == filled

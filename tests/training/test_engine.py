@@ -5,11 +5,13 @@ import math
 import pytest
 import torch
 
-from gedi.training import engine, stages
+from gedi.objectives.term import Loss
+from gedi.training import engine
 from gedi.training.config import StageConfig
 from gedi.training.guard import DivergedError
+from gedi.training.journal import Hooks
 from gedi.training.recipe import train
-from gedi.training.schedule import rate
+from gedi.training.state import rate
 
 
 def drive(run, losses, stage="step2"):
@@ -17,7 +19,7 @@ def drive(run, losses, stage="step2"):
     config = getattr(run.config, stage)
     for _, loss in zip(run.stage(stage, config), losses, strict=True):
         anything = sum(p.sum() for p in run.state.net.parameters())
-        run.descend({"clustering_augment": 0 * anything + loss}, {"clustering_augment": 1.0})
+        run.descend({"clustering_augment": Loss(0 * anything + loss, 1.0, judges=True)})
 
 
 def windows(run):
@@ -121,7 +123,7 @@ def test_a_run_that_diverges_raises_and_does_not_go_on(make_engine, tiny):
 
 
 def test_history_has_one_line_per_window_and_one_at_the_end(make_engine, tiny, monkeypatch):
-    monkeypatch.setattr(stages, "WINDOW", 4)
+    monkeypatch.setattr(engine, "WINDOW", 4)
     run = make_engine(tiny(step1__iterations=10, step2__iterations=3))
     train(run)
     lines = [(line["stage"], line["attempt"], line["iteration"]) for line in windows(run)]
@@ -141,14 +143,14 @@ def test_history_of_a_stage_holds_no_values_of_another(make_engine, tiny):
 
 def test_progress_says_what_history_says(make_engine, tiny):
     seen = []
-    run = make_engine(tiny(), on_progress=seen.append)
+    run = make_engine(tiny(), hooks=Hooks(progress=seen.append))
     train(run)
     assert [(p.stage, p.iteration, p.total) for p in seen] == [("step1", 4, 4), ("step2", 6, 6)]
     assert all(line.items() >= p.values.items() for p, line in zip(seen, windows(run), strict=True))
 
 
 def test_the_best_state_is_that_of_the_lowest_smoothed_objective(make_engine, tiny, monkeypatch):
-    monkeypatch.setattr(stages, "WINDOW", 1)
+    monkeypatch.setattr(engine, "WINDOW", 1)
     monkeypatch.setattr(engine, "SMOOTHING", 0.5)
     run = make_engine(tiny(start__fade=0.0))
     weights = []
@@ -161,7 +163,8 @@ def test_the_best_state_is_that_of_the_lowest_smoothed_objective(make_engine, ti
     monkeypatch.setattr(run, "_look", lambda *args: (weights.append(run.state.weights()), original(*args)))
     for i, _ in enumerate(run.stage("step2", run.config.step2)):
         parameters = sum(p.sum() for p in run.state.net.parameters())
-        run.descend({"clustering_augment": parameters - parameters.detach() + losses[i]}, {"clustering_augment": 1.0})
+        loss = parameters - parameters.detach() + losses[i]
+        run.descend({"clustering_augment": Loss(loss, 1.0, judges=True)})
     assert [line["objective"] for line in windows(run)] == pytest.approx(expected)
     lowest = expected.index(min(expected))
     assert run.state.best.iteration == lowest + 1 == 4
@@ -171,14 +174,14 @@ def test_the_best_state_is_that_of_the_lowest_smoothed_objective(make_engine, ti
 
 
 def test_no_state_is_the_best_before_the_anchor_has_decayed(make_engine, tiny, monkeypatch):
-    monkeypatch.setattr(stages, "WINDOW", 1)
+    monkeypatch.setattr(engine, "WINDOW", 1)
     run = make_engine(tiny(start__fade=0.5))
     drive(run, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     assert run.state.best.iteration == 3
 
 
 def test_the_papers_state_is_the_last_one(make_engine, tiny, monkeypatch):
-    monkeypatch.setattr(stages, "WINDOW", 1)
+    monkeypatch.setattr(engine, "WINDOW", 1)
     run = make_engine(tiny(keep_best=False))
     drive(run, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     assert run.state.best.iteration == 6

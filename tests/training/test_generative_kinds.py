@@ -9,13 +9,12 @@ import torch
 from gedi import GEDI
 from gedi.errors import ConfigError
 from gedi.nets.flow import zuko_flow
+from gedi.objectives.term import kinds
 from gedi.training import recipe
-from gedi.training.config import TrainingConfig, override
-from gedi.training.model import fit_rows
-from gedi.training.objective import read_term
-from gedi.training.terms import KINDS
+from gedi.training.config import TrainingConfig, override, read_term
+from gedi.training.fit import fit_rows
 
-GENERATIVE = list(KINDS["generative"])
+GENERATIVE = list(kinds()["generative"])
 SMALL = {"flow": {"hidden": [16], "transforms": 2}, "vae": {"hidden": [16], "latent": 2}, "contrastive": {"bank": 32}}
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from gedi.errors import ConfigError, DataError
-from gedi.training.groups import find_groups
-from gedi.training.terms import Sinkhorn, Symbolic
+from gedi.objectives.clustering import Sinkhorn
+from gedi.objectives.symbolic import Symbolic, find_groups
 
 TRIPLE = {"symbolic": Symbolic(rule="a, b, c : 2\na + b >= c")}
 
@@ -23,13 +23,13 @@ def test_without_a_constraint_that_counts_there_are_no_groups():
 @pytest.mark.parametrize(
     ("rows", "clusters", "given", "kind", "expected"),
     [
-        (7, 2, None, DataError, "7 rows, which is no multiple of the constraint's 3 variables (a, b, c)"),
+        (7, 2, None, DataError, "7 rows, which is not a multiple of the constraint's 3 variables (a, b, c)"),
         (6, 4, None, ConfigError, "'a' has 2 values, but there are 4 clusters"),
         (6, 2, [[0, 1], [2, 3]], DataError, "whole numbers [groups, 3]"),
         (6, 2, [[0.0, 1.0, 2.0]], DataError, "type float64"),
         (6, 2, [[0, 1, 6]], DataError, "rows 0 to 6, but rows are 0 to 5"),
         (6, 2, [[-1, 1, 2]], DataError, "rows -1 to 2"),
-        (6, 2, [[0, 1, 2], [2, 3, 4]], DataError, "1 rows, row 5 the first, are in none"),
+        (6, 2, [[0, 1, 2], [2, 3, 4]], DataError, "1 rows are in none of the 'groups' (the first is row 5)"),
         (6, 2, np.empty((0, 3), dtype=int), DataError, "shape (0, 3)"),
     ],
 )

@@ -12,12 +12,13 @@ import torch
 from gedi.cli import main
 from gedi.data import load
 from gedi.runs.checkpoint import Checkpoints
-from gedi.training import recipe, stages
+from gedi.training import engine, recipe
 from gedi.training.config import GuardConfig, SamplerConfig
+from gedi.training.fit import fit_rows
 from gedi.training.guard import DivergedError, Guard, GuardWarning, Symptom, cold_sampler, divergence, is_calm, worries
-from gedi.training.model import fit_rows
+from gedi.training.journal import Hooks
 from gedi.training.recipe import train
-from gedi.training.stages import StoppedError
+from gedi.training.recovery import StoppedError
 from gedi.training.state import pack
 
 LIMITS = GuardConfig()
@@ -81,6 +82,11 @@ def test_clusters_that_do_not_form_walks_that_leave_and_empty_clusters_are_worri
 # ---- what it does ----
 
 
+def nothing_but_nan(losses, *names):
+    """The losses, those of these names made NaN."""
+    return losses | {name: losses[name]._replace(value=losses[name].value * math.nan) for name in names}
+
+
 def failing(run, monkeypatch, when):
     """Make the generative term NaN at the calls in ``when``."""
     calls = [0]
@@ -89,7 +95,7 @@ def failing(run, monkeypatch, when):
     def terms(*args):
         calls[0] += 1
         found = original(*args)
-        return found | {"generative": found["generative"] * math.nan} if calls[0] in when else found
+        return nothing_but_nan(found, "generative") if calls[0] in when else found
 
     monkeypatch.setattr(recipe, "density_losses", terms)
     return calls
@@ -153,10 +159,10 @@ def test_a_start_that_diverges_does_not_take_the_others_with_it(make_engine, tin
 
     def losses(run, batch):
         found = original(run, batch)
-        return {name: loss * math.nan for name, loss in found.items()} if run.state.attempt == 1 else found
+        return nothing_but_nan(found, *found) if run.state.attempt == 1 else found
 
     monkeypatch.setattr(recipe, "all_losses", losses)
-    with pytest.warns(GuardWarning, match="start 2 diverged and is given up"):
+    with pytest.warns(GuardWarning, match="start 2 diverged and is dropped"):
         train(run)
     assert {line["attempt"] for line in run.journal.history if "objective" in line} == {0, 2}
     assert math.isfinite(run.state.kept.objective)
@@ -173,7 +179,7 @@ def test_watching_says_it_once_and_goes_on(make_engine, tiny):
 
 
 def test_a_run_that_rolled_back_resumes_to_the_same_weights(tiny, blobs, tmp_path, monkeypatch):
-    monkeypatch.setattr(stages, "WINDOW", 1)
+    monkeypatch.setattr(engine, "WINDOW", 1)
 
     def fit(limit, **options):
         config = tiny(step1__iterations=10, guard__every=2, guard__tries=1000, guard__max_gap=limit)
@@ -188,7 +194,8 @@ def test_a_run_that_rolled_back_resumes_to_the_same_weights(tiny, blobs, tmp_pat
     calls = itertools.count(1)
     for _ in range(100):
         try:
-            found = fit(limit, checkpoints=Checkpoints(tmp_path), should_stop=lambda: next(calls) % 3 == 0)
+            hooks = Hooks(checkpoints=Checkpoints(tmp_path), should_stop=lambda: next(calls) % 3 == 0)
+            found = fit(limit, hooks=hooks)
             break
         except StoppedError:
             continue

@@ -11,8 +11,8 @@ from gedi.errors import ConfigError
 from gedi.runs import folder as runs
 from gedi.training.build import box_around
 from gedi.training.config import TrainingConfig
+from gedi.training.fit import fit_rows
 from gedi.training.image_presets import IMAGE_PRESETS
-from gedi.training.model import fit_rows
 from gedi.training.presets import configure, digits, preset
 
 SHORT = {f"{stage}.batch_size": 4 for stage in ("step1", "embedding", "step2")} | {"sampler.buffer_size": 8}

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from gedi.objectives import clustering as clustering_module
 from gedi.training import engine as engine_module
-from gedi.training.model import fit_rows
+from gedi.training.fit import fit_rows
 from gedi.training.recipe import train
-from gedi.training.terms import clustering as clustering_module
 from gedi.training.world import Hardware, World
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from gedi.errors import ConfigError
+from gedi.objectives.negative_free import Gaussian
 from gedi.runs.expected import check_sizes
 from gedi.training import engine as engine_module
 from gedi.training import model as model_module
 from gedi.training.config import check, get, paths
-from gedi.training.model import fit_rows
+from gedi.training.fit import fit_rows
 from gedi.training.presets import ABLATIONS, METHODS, PRESETS, preset, with_method
-from gedi.training.terms import Gaussian
 
 
 def changes(before, after) -> dict:

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from gedi.objectives.generative import restraint, settled
+from gedi.objectives.term import Loss
 from gedi.training import recipe
 from gedi.training.engine import Engine
-from gedi.training.model import fit_rows
-from gedi.training.recipe import train, weights
-from gedi.training.terms.generative import settled
+from gedi.training.fit import fit_rows
+from gedi.training.recipe import train
+from gedi.training.start import set_start
 
 
 @pytest.mark.parametrize("function", [fit_rows, train, Engine.__init__, Engine.stage])
@@ -25,31 +27,32 @@ def test_training_takes_no_labels(function):
 
 def test_the_anchor_fades_linearly_to_zero(make_engine, tiny):
     run = make_engine(tiny(step2__iterations=100, start__fade=0.5, objective__clustering__anchor=2.0))
+    batch = next(run.stage("step1", run.config.step1))
+    run.state.start_labels = torch.zeros(80, dtype=torch.long)
     found = []
     for iteration in (0, 10, 25, 49, 50, 99):
         run.state.iteration = iteration
-        found.append(weights(run, {})["anchor"])
+        views = run.views(batch, batch.x, batch.x)
+        found.append(run.config.objective["clustering"].anchored(views)["anchor"].weight)
     assert found == pytest.approx([2.0, 1.6, 1.0, 0.04, 0.0, 0.0])
 
 
-def test_the_generative_weight_falls_as_the_samples_lag(make_engine, tiny):
-    run = make_engine(tiny(sampler__max_gap=3.0))
-    gaps = [0.0, 1.0, 3.0, 10.0, 1e6]
-    found = [weights(run, {"generative": torch.tensor(gap)})["generative"] for gap in gaps]
+def test_the_density_waits_while_its_samples_lag():
+    found = [1 / restraint(torch.tensor(gap), 3.0) for gap in (0.0, 1.0, 3.0, 10.0, 1e6)]
     assert found[0] == 1.0 and found == sorted(found, reverse=True) and found[-1] < 1e-12
     assert found[2] == pytest.approx(1 / math.cosh(1.0) ** 2)
-    assert weights(run, {"generative": torch.tensor(-3.0)})["generative"] == found[2]
+    assert restraint(torch.tensor(-3.0), 3.0) == restraint(torch.tensor(3.0), 3.0)
 
 
-def test_the_papers_generative_weight_never_waits(make_engine, tiny):
-    run = make_engine(tiny(sampler__max_gap=None))
-    assert weights(run, {"generative": torch.tensor(1e6)})["generative"] == 1.0
+def test_the_papers_density_never_waits():
+    assert restraint(torch.tensor(1e6), None) == 1.0
 
 
-def test_other_weights_are_those_of_the_config(make_engine, tiny):
-    run = make_engine(tiny(objective__clustering__dam=0.25))
-    assert weights(run, {})["clustering_dam"] == 0.25
-    assert run.config.objective["clustering"].anchor == 1.0  # the config itself does not change
+def test_losses_come_with_the_weights_of_their_settings(make_engine, tiny):
+    run = make_engine(tiny(objective__clustering__dam=0.25, objective__negative_free__weight=0.5, step1__iterations=0))
+    losses = recipe.all_losses(run, next(run.stage("step2", run.config.step2)))
+    assert losses["clustering_dam"].weight == 0.25 and losses["negative_free"].weight == 0.5
+    assert {name for name, loss in losses.items() if loss.judges} == {"clustering_augment", "clustering_dam"}
 
 
 # ---- chains on their way ----
@@ -76,7 +79,7 @@ def test_the_start_with_the_lowest_objective_is_kept(make_engine, tiny, monkeypa
 
     def flat_losses(run, batch):
         anything = sum(p.sum() for p in run.state.net.parameters())
-        return {"clustering_augment": anything - anything.detach() + level[0]}
+        return {"clustering_augment": Loss(anything - anything.detach() + level[0], 1.0, judges=True)}
 
     level = [0.0]
     original = run._begin_attempt
@@ -119,7 +122,7 @@ def test_step_1_is_run_once_whatever_the_number_of_starts(make_engine, tiny):
 
 def test_the_start_sets_labels_and_cluster_sizes(make_engine, tiny):
     run = make_engine(tiny())
-    recipe.set_start(run, seed=0)
+    set_start(run, seed=0)
     counts = torch.bincount(run.state.start_labels, minlength=2)
     assert len(run.state.start_labels) == 80
     torch.testing.assert_close(run.state.marginals, (counts + 1.0) / (counts.sum() + 2.0))
@@ -131,8 +134,8 @@ def test_step_2_can_begin_with_the_clusters_of_k_means(make_engine, tiny):
     for heads in (True, False):
         run = make_engine(tiny(start__kind="kmeans", start__heads=heads, step1__iterations=0, embedding__iterations=5))
         for batch in run.stage("embedding", run.config.embedding):
-            run.descend(losses := recipe.embedding_losses(run, batch), weights(run, losses))
-        recipe.set_start(run, seed=0)
+            run.descend(recipe.embedding_losses(run, batch))
+        set_start(run, seed=0)
         nets = (run.state.net.eval(), run.state.average)
         agreed[heads] = [float((net.scores(run.x).argmax(1) == run.state.start_labels).float().mean()) for net in nets]
     assert min(agreed[True]) > 0.95 > max(agreed[False])
@@ -140,20 +143,19 @@ def test_step_2_can_begin_with_the_clusters_of_k_means(make_engine, tiny):
 
 def test_equal_cluster_sizes_can_be_asked_for(make_engine, tiny):
     run = make_engine(tiny(objective__clustering__marginals="uniform"))
-    recipe.set_start(run, seed=0)
+    set_start(run, seed=0)
     assert run.state.marginals is None
 
 
 def test_the_papers_start_is_random(make_engine, tiny):
     run = make_engine(tiny(start__kind="none"))
-    assert recipe.set_start(run, seed=0) is None and run.state.start_labels is None
+    assert set_start(run, seed=0) is None and run.state.start_labels is None
 
 
 def test_the_queue_keeps_the_newest_embeddings(make_engine, tiny):
     run = make_engine(tiny(objective__clustering__queue=3))
     for value in (1.0, 2.0):
-        views = SimpleNamespace(run=run, z=torch.full((4, 8), value), n=2)
-        run.config.objective["clustering"].remember(views)
+        run.remember(SimpleNamespace(z=torch.full((4, 8), value), n=2))
     assert run.state.queue[:, 0].tolist() == [2.0, 2.0, 1.0]
 
 
@@ -162,7 +164,7 @@ def test_frozen_prototypes_wait_while_the_rest_of_the_net_moves(make_engine, tin
     net, moved = run.state.net, []
     for batch in run.stage("step2", run.config.step2):
         before = net.prototypes.directions.clone(), net.projector.layers[0].weight.clone()
-        run.descend(losses := recipe.all_losses(run, batch), weights(run, losses))
+        run.descend(recipe.all_losses(run, batch))
         after = net.prototypes.directions, net.projector.layers[0].weight
         moved.append([not torch.equal(a, b) for a, b in zip(before, after, strict=True)])
     assert moved == [[False, True]] * 3 + [[True, True]] * 3
@@ -173,5 +175,5 @@ def test_walks_can_be_left_to_every_few_iterations(make_engine, tiny):
     walked = []
     for batch in run.stage("step2", run.config.step2):
         walked.append("clustering_dam" in (losses := recipe.all_losses(run, batch)))
-        run.descend(losses, weights(run, losses))
+        run.descend(losses)
     assert walked == [True, False, False, True, False, False]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gedi.training.start import cut_graph, kmeans, neighbour_space
+from gedi.training.start import cut_graph, neighbour_space, tightest_kmeans
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def test_walks_that_stay_at_home_give_their_components(strips):
     start = cut_graph(points, ends, 2, nodes=30, seed=0)
     assert agreement(start.labels, truth) == 1.0
     assert start.crossing == 0.0
-    assert agreement(kmeans(points, 2, seed=0, n_init=5)[0], truth) < 0.7  # k-means cuts the strips across
+    assert agreement(tightest_kmeans(points, 2, seed=0, n_init=5)[0], truth) < 0.7  # k-means cuts the strips across
 
 
 def test_walks_that_cross_are_counted(strips):
@@ -51,7 +51,7 @@ def test_fewer_nodes_than_clusters_and_equal_rows_are_survived():
 
 
 def test_kmeans_never_asks_for_more_centres_than_rows():
-    labels, centres = kmeans(np.array([[0.0], [1.0]]), 5, seed=0)
+    labels, centres = tightest_kmeans(np.array([[0.0], [1.0]]), 5, seed=0)
     assert sorted(labels) == [0, 1] and len(centres) == 2
 
 
@@ -74,7 +74,7 @@ def test_the_space_of_neighbours_tells_curved_components_apart():
     along = np.concatenate([np.linspace(0, 10, 150)] * 2)
     points = np.stack([along, np.repeat([0.0, 1.0], 150)], axis=1) + rng.normal(0, 0.02, (300, 2))
     truth = np.repeat([0, 1], 150)
-    labels = kmeans(neighbour_space(points), 20, seed=0, n_init=5)[0]
+    labels = tightest_kmeans(neighbour_space(points), 20, seed=0, n_init=5)[0]
     assert all(len(set(truth[labels == k])) == 1 for k in set(labels))
     assert np.array_equal(neighbour_space(points), neighbour_space(points))
 

@@ -15,12 +15,11 @@ from gedi.cli import main
 from gedi.commands.fit import _settings
 from gedi.errors import ConfigError, DataError, LogicError, RunError
 from gedi.logic import Categorical, Constraint
+from gedi.objectives.term import temperature
 from gedi.runs import folder as runs
 from gedi.training.config import from_dict, override, to_dict
-from gedi.training.model import fit_rows
-from gedi.training.objective import temperature
+from gedi.training.fit import fit_rows
 from gedi.training.presets import configure
-from gedi.training.views import Views
 
 RULE = "a, b : 2\na < b"
 a, b = (Categorical(name, 2) for name in "ab")
@@ -45,8 +44,8 @@ def constrained(tiny):
 def test_the_loss_is_minus_the_log_probability_of_the_rule(make_engine, constrained):
     run = make_engine(constrained("a, b, c, d : 2\na + b + c + d == 1", objective__clustering__tau=0.3))
     batch = next(run.stage("step2", run.config.step2))
-    views = Views(run, batch, batch.x, run.augment(batch))
-    loss = run.config.objective["symbolic"].losses(views)["symbolic"]
+    views = run.views(batch, batch.x, run.augment(batch))
+    loss = run.config.objective["symbolic"].losses(views)["symbolic"].value
     p = (views.scores[: len(batch.x)].double() / 0.3).softmax(1).view(-1, 4, 2)
     allowed = [v for v in itertools.product((0, 1), repeat=4) if sum(v) == 1]
     by_hand = torch.stack([torch.stack([p[:, i, v[i]] for i in range(4)]).prod(0) for v in allowed]).sum(0)
@@ -59,8 +58,10 @@ def test_the_loss_may_look_at_the_augmented_views_too(make_engine, constrained):
     x, x_view = batch.x, run.augment(batch)
     term = run.config.objective["symbolic"]
     run.state.net.eval()  # batch norm mixes the views of a batch
-    alone = [replace(term, views="x").losses(Views(run, batch, *pair))["symbolic"] for pair in ((x, x), (x_view, x))]
-    both = term.losses(Views(run, batch, x, x_view))["symbolic"]
+    alone = [
+        replace(term, views="x").losses(run.views(batch, *pair))["symbolic"].value for pair in ((x, x), (x_view, x))
+    ]
+    both = term.losses(run.views(batch, x, x_view))["symbolic"].value
     torch.testing.assert_close(both, torch.stack(alone).mean())
 
 
@@ -151,7 +152,7 @@ def test_groups_say_which_rows_belong_together(pairs, few):
     estimator = tiny_fit(few | {"step2.iterations": 1, "step2.batch_size": 6}, constraint=Constraint(a < b))
     estimator.fit(pairs[order], groups=places)
     assert np.array_equal(pairs[order][places].reshape(80, 2), pairs)
-    with pytest.raises(DataError, match="no multiple"):
+    with pytest.raises(DataError, match="not a multiple"):
         estimator.fit(pairs[:79])
     with pytest.raises(DataError, match=r"'groups' names rows 0 to 79, but rows are 0 to 59"):
         estimator.fit(pairs[:60], groups=places)

@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from sklearn.metrics import normalized_mutual_info_score
 
 from gedi.errors import ConfigError
+from gedi.objectives.term import kinds
 from gedi.runs.checkpoint import Checkpoints
-from gedi.training.terms import KINDS
 from gedi.training.world import Hardware, World
 
 SCRIPT = Path(__file__).with_name("processes.py")
@@ -52,7 +52,7 @@ def both(tmp_path_factory):
     return one, run_processes("terms", 2, folder / "two")
 
 
-TERMS = [f"{family}.{kind}" for family, members in KINDS.items() for kind in members if kind != "vae"]
+TERMS = [f"{family}.{kind}" for family, members in kinds().items() for kind in members if kind != "vae"]
 
 
 @pytest.mark.parametrize("term", TERMS)
@@ -93,7 +93,7 @@ def test_what_one_process_sees_is_reported_and_rolls_back_all(tmp_path):
 def test_more_processes_than_asked_for_are_refused(monkeypatch, found):
     for name, value in found.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigError, match="--devices 1 and --nodes 1 ask for 1"):
+    with pytest.raises(ConfigError, match="--devices 1 and --nodes 1 mean 1"):
         World()
 
 

@@ -16,8 +16,8 @@ from gedi.errors import ConfigError, DataError, GediError
 
 if TYPE_CHECKING:
     from gedi.data import Dataset
+    from gedi.training.build import Prepared
     from gedi.training.config import TrainingConfig
-    from gedi.training.model import Prepared
     from gedi.training.world import World
 
 HARDWARE = ("device", "devices", "nodes", "precision", "timeout")
@@ -25,11 +25,11 @@ HARDWARE = ("device", "devices", "nodes", "precision", "timeout")
 
 def run_fit(args: argparse.Namespace) -> None:
     from gedi.data import load
+    from gedi.objectives.symbolic import groups_line
     from gedi.runs import folder as runs
     from gedi.runs.expected import check_sizes
+    from gedi.training.build import prepare
     from gedi.training.config import to_dict
-    from gedi.training.groups import find_groups, groups_line
-    from gedi.training.model import prepare
     from gedi.training.world import is_first_process
 
     hardware = {name: getattr(args, name) for name in HARDWARE}
@@ -37,7 +37,6 @@ def run_fit(args: argparse.Namespace) -> None:
     rows = _checked(data, args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
     check_sizes(config, rows.shape[1], args.n_clusters, data.image_shape)
-    find_groups(config.objective, len(rows), args.n_clusters, data.groups)
     plan = {
         "data": _to_find_again(args.data),
         "label_column": args.label_column,
@@ -67,9 +66,9 @@ def run_fit(args: argparse.Namespace) -> None:
     with runs.claimed(args.out) as folder:
         if line := groups_line(config.objective):
             say(err, line)
-        ready = prepare(rows, config, data.image_shape)
+        ready = prepare(rows, config, args.n_clusters, image_shape=data.image_shape, groups=data.groups)
         say(err, "timing a few iterations of each stage, to say what all of them will cost")
-        say(err, _cost_line(ready, config, args.n_clusters, data, hardware))
+        say(err, _cost_line(ready, hardware))
         runs.write_plan(folder, plan)
         _train(folder, plan, data, rows, args.save_every, ready)
 
@@ -139,10 +138,12 @@ def _train_in(
     from gedi.runs import folder as runs
     from gedi.runs.checkpoint import Checkpoints
     from gedi.runs.metrics import MetricsLog
+    from gedi.training.build import prepare
     from gedi.training.config import from_dict
+    from gedi.training.fit import fit_prepared
     from gedi.training.guard import DivergedError
-    from gedi.training.model import fit_rows
-    from gedi.training.stages import StoppedError
+    from gedi.training.journal import Hooks
+    from gedi.training.recovery import StoppedError
     from gedi.training.world import ProcessLostError
 
     config = from_dict(plan["training"])
@@ -158,21 +159,10 @@ def _train_in(
             progress_bar(err, config) as report,
             MetricsLog(folder, tensorboard=plan["tensorboard"] and world.is_main) as log,
         ):
-            model = fit_rows(
-                rows,
-                n_clusters=plan["n_clusters"],
-                config=config,
-                seed=plan["seed"],
-                image_shape=data.image_shape,
-                groups=data.groups,
-                prepared=ready,
-                world=world,
-                on_progress=report,
-                log=log,
-                checkpoints=checkpoints,
-                save_every=save_every,
-                should_stop=should_stop,
-            )
+            if ready is None:
+                ready = prepare(rows, config, plan["n_clusters"], image_shape=data.image_shape, groups=data.groups)
+            hooks = Hooks(report, log, checkpoints, save_every, should_stop)
+            model = fit_prepared(ready, seed=plan["seed"], world=world, hooks=hooks)
     except (StoppedError, ProcessLostError) as error:
         raise type(error)(f"{error} Go on with: gedi resume {folder}") from error
     except DivergedError as error:
@@ -212,8 +202,8 @@ def _report(folder: Path, data: Dataset | None) -> None:
 
 
 def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int, ...] | None) -> TrainingConfig:
+    from gedi.objectives.symbolic import constraint_change
     from gedi.training.presets import configure
-    from gedi.training.terms.symbolic import constraint_change
 
     constrained = constraint_change(Path(args.constraint)) if args.constraint else {}
     # Before the config, which may only give the constraint's weight, and after it: the flag's rule has the last word.
@@ -236,9 +226,7 @@ def _config_file(path: str | None) -> dict[str, Any]:
     return changes
 
 
-def _cost_line(
-    ready: Prepared, config: TrainingConfig, n_clusters: int, data: Dataset, hardware: dict[str, Any]
-) -> str:
+def _cost_line(ready: Prepared, hardware: dict[str, Any]) -> str:
     from gedi.training.cost import estimate, iterations_in_words
     from gedi.training.guard import DivergedError
     from gedi.training.world import Hardware, World
@@ -246,11 +234,11 @@ def _cost_line(
     # Several processes start later: their trial is that of one, on the CPU.
     world = World(Hardware(**hardware)) if hardware["devices"] * hardware["nodes"] == 1 else None
     try:
-        cost = estimate(ready, config, n_clusters, data.image_shape, data.groups, world).in_words(config)
+        cost = estimate(ready, world).in_words(ready.config)
     except DivergedError:  # the run itself will find out, and report it
-        cost = f"{iterations_in_words(config)}, a trial of a few of them diverged"
+        cost = f"{iterations_in_words(ready.config)}, a trial of a few of them diverged"
     n, d = ready.rows.shape
-    shape = data.image_shape
+    shape = ready.image_shape
     what = f"{n:,} rows x {d}" if shape is None else f"{n:,} images of {'x'.join(map(str, shape))}"
     return f"{what}, {cost}"
 

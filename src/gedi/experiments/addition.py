@@ -7,6 +7,10 @@ from dataclasses import replace
 from typing import Literal, NamedTuple, TypeVar
 
 from gedi.errors import ConfigError
+from gedi.objectives.clustering import Sinkhorn
+from gedi.objectives.generative import Energy
+from gedi.objectives.negative_free import Gaussian
+from gedi.objectives.symbolic import Symbolic
 from gedi.training.config import (
     AugmentConfig,
     DamConfig,
@@ -18,7 +22,6 @@ from gedi.training.config import (
 )
 from gedi.training.image_presets import paper_mnist
 from gedi.training.presets import CONSTRAINT_WEIGHTS, random_start
-from gedi.training.terms import Energy, Gaussian, Sinkhorn, Symbolic
 
 Entry = TypeVar("Entry")
 EPOCHS = {100: 100, 1_000: 30, 10_000: 5}  # of both steps, by the number of triplets (Appendix K)

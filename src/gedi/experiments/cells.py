@@ -29,10 +29,12 @@ from gedi.experiments.outcome import Say
 from gedi.experiments.workers import in_processes, tell
 from gedi.files.writing import finite
 from gedi.runs import folder as runs
+from gedi.training.build import prepare
 from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.cost import duration, estimate
+from gedi.training.fit import fit_prepared
 from gedi.training.guard import DivergedError, GuardWarning
-from gedi.training.model import TrainedModel, fit_rows, prepare
+from gedi.training.model import TrainedModel
 from gedi.training.presets import ABLATIONS, preset, with_method
 
 CELLS, MODELS = "cells.jsonl", "models"
@@ -259,13 +261,13 @@ def _fit_gedi(
         check_rows(x.reshape(len(x), -1), n_clusters=None, images=is_bytes) for x in (data.x_train, data.x_test)
     )
     image_shape = shape if len(shape) == 3 else None
-    ready, size = prepare(rows, cell.config(), image_shape), {"n_clusters": cell.n_clusters, "image_shape": image_shape}
+    ready = prepare(rows, cell.config(), cell.n_clusters, image_shape=image_shape)
     cost: dict[str, float] = {}
     if cell.asks_cost:
-        expected = estimate(ready, ready.config, **size)
+        expected = estimate(ready)
         tell(f"{cell}: {expected.in_words(ready.config)}")
         cost["estimated_seconds"] = expected.seconds
-    model = fit_rows(rows, config=ready.config, seed=seed, prepared=ready, **size)
+    model = fit_prepared(ready, seed=seed)
     if models is not None:
         _keep(model, models / cell.key)
     if cost:

@@ -14,8 +14,8 @@ from gedi.experiments.outcome import Budget, Outcome, Say
 from gedi.files.writing import finite, replace_text
 from gedi.runs import folder as runs
 from gedi.training.config import TrainingConfig, override, to_dict
+from gedi.training.fit import fit_rows
 from gedi.training.guard import DivergedError, GuardWarning
-from gedi.training.model import fit_rows
 from gedi.training.presets import preset
 
 NAME, TITLE = "table-divergence", "One Langevin step of size 1, noise 0.01, no clamp: with the guard and without"

@@ -25,7 +25,7 @@ def per_iteration(config: TrainingConfig, stage: str) -> float:
     if stage == "step1":
         return getattr(config, stage).batch_size * density
     views: float = 2 * LEARN
-    if stage == "step2" and any(term.weights().get("clustering_dam") for term in terms.values()):
+    if stage == "step2" and any(term.walks for term in terms.values()):
         views += (LEARN + (SLOPE + LOOK) * config.dam.steps) / config.dam.every
     return getattr(config, stage).batch_size * (views + (density / every if every else 0))
 

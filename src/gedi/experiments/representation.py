@@ -9,7 +9,7 @@ from gedi.data import load
 from gedi.evaluation import knn_accuracy, linear_probe, nmi
 from gedi.experiments.cells import Cell, CellData, Measured
 from gedi.training.model import TrainedModel
-from gedi.training.start import kmeans
+from gedi.training.start import tightest_kmeans
 
 
 def of_representation(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
@@ -27,7 +27,7 @@ def represented(model: TrainedModel | None, data: CellData) -> tuple[np.ndarray,
 
 def kmeans_labels(cell: Cell, train: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Clusters of the test rows: the nearest of the centres that k-means finds among the training rows."""
-    _, centres = kmeans(train, cell.n_clusters, cell.seed, n_init=10)
+    _, centres = tightest_kmeans(train, cell.n_clusters, cell.seed, n_init=10)
     return pairwise_distances_argmin(test, centres)
 
 

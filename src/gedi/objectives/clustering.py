@@ -6,12 +6,18 @@ Assignments and marginals are those of the rows given: with several processes, g
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import torch
 
+from gedi.errors import ConfigError
 from gedi.objectives.contrastive import negative_squared_distance
 from gedi.objectives.precision import full_precision
+from gedi.objectives.term import Loss, Term, not_negative, positive
+
+if TYPE_CHECKING:
+    from gedi.objectives.views import Views
 
 
 def cluster_log_probs(scores: torch.Tensor, tau: float) -> torch.Tensor:
@@ -23,10 +29,10 @@ def cluster_log_probs(scores: torch.Tensor, tau: float) -> torch.Tensor:
 def sinkhorn(
     scores: torch.Tensor,
     *,
-    epsilon: float = 0.05,
-    iterations: int = 3,
+    epsilon: float,
+    iterations: int,
+    firmness: float,
     marginals: torch.Tensor | None = None,
-    firmness: float = 1.0,
 ) -> torch.Tensor:
     """q(y|x), the maximiser of Eq. 5 over Q with given column masses, by Sinkhorn-Knopp in the log domain.
 
@@ -37,7 +43,7 @@ def sinkhorn(
     half precision. SwAV's own code starts with the columns; rows first makes q invariant to a constant added to a
     row, and the limit is the same.
 
-    >>> q = sinkhorn(torch.tensor([[1e4, -1e4], [-1e4, 1e4]]), epsilon=0.01)
+    >>> q = sinkhorn(torch.tensor([[1e4, -1e4], [-1e4, 1e4]]), epsilon=0.01, iterations=3, firmness=1.0)
     >>> q.sum(1).tolist(), q.sum(0).tolist()
     ([1.0, 1.0], [1.0, 1.0])
     """
@@ -90,7 +96,7 @@ def swapped_loss(
     return (one + two) / 2
 
 
-class KMeans(NamedTuple):
+class Partition(NamedTuple):
     """Hard assignments [n, c], one-hot as q(y|x) of Eq. 4, and the centres [c, h] they belong to."""
 
     assignments: torch.Tensor
@@ -99,14 +105,14 @@ class KMeans(NamedTuple):
 
 @torch.no_grad()
 @full_precision
-def kmeans(
+def kmeans_partition(
     z: torch.Tensor,
     n_clusters: int,
     *,
     generator: torch.Generator | None = None,
     start: torch.Tensor | None = None,
     iterations: int = 20,
-) -> KMeans:
+) -> Partition:
     """q(y|x) of DeepCluster: one k-means of all embeddings, from k-means++ centres or from ``start``.
 
     Last epoch's centres as ``start`` keep the clusters' numbers, so that a classifier need not be learned anew. A
@@ -122,7 +128,7 @@ def kmeans(
         if torch.equal(moved, labels):
             break
         labels = moved
-    return KMeans(torch.nn.functional.one_hot(labels, n_clusters).to(z.dtype), centres)
+    return Partition(torch.nn.functional.one_hot(labels, n_clusters).to(z.dtype), centres)
 
 
 def _spread_centres(z: torch.Tensor, n_clusters: int, generator: torch.Generator | None) -> torch.Tensor:
@@ -176,7 +182,7 @@ def prior_clustering_loss(
     log_probs: torch.Tensor,
     other_log_probs: torch.Tensor,
     *,
-    prior: float = 1.0,
+    prior: float,
     marginals: torch.Tensor | None = None,
     covering: bool = True,
 ) -> torch.Tensor:
@@ -190,3 +196,131 @@ def prior_clustering_loss(
     two = clustering_loss(other_log_probs.exp(), log_probs)
     balance = sum(marginal_kl(view, marginals, covering=covering) for view in (log_probs, other_log_probs))
     return (one + two + prior * balance) / 2
+
+
+# -- terms ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Clustering(Term, family="clustering"):
+    """What cluster-based terms share: L_DI(Theta; T), L_DI(Theta; p_Psi) and fidelity to the start."""
+
+    dam: float = 1.0  # weight of the loss between x and the end of its walk; `weight` is that between x and x'
+    anchor: float = 1.0  # weight of agreement with the initial labels; decays to zero over `start.fade`
+    tau: float = 0.1  # temperature of p(y|x)
+    marginals: Literal["uniform", "start"] = "start"  # target cluster sizes: equal, or those of the start
+    has_clusters: ClassVar[bool] = True
+    trains_prototypes: ClassVar[bool] = True
+
+    @property
+    def is_active(self) -> bool:
+        return any((self.weight, self.dam, self.anchor))
+
+    @property
+    def walks(self) -> bool:
+        return bool(self.dam)
+
+    def anchored(self, views: Views) -> dict[str, Loss]:
+        """How far x is from its label at the start; nothing if there was no start."""
+        if views.all_labels is None:
+            return {}
+        loss = clustering_loss(views.one_hot_labels(), cluster_log_probs(views.scores_by_view[0], self.tau))
+        return {"anchor": Loss(loss, self.anchor * views.start_weight)}
+
+    def weighed(self, augmented: torch.Tensor, walked: torch.Tensor | None = None) -> dict[str, Loss]:
+        """L_DI(Theta; T) and, if there are walks, L_DI(Theta; p_Psi)."""
+        losses = {"clustering_augment": Loss(augmented, self.weight, judges=True)}
+        if walked is not None:
+            losses["clustering_dam"] = Loss(walked, self.dam, judges=True)
+        return losses
+
+    def check(self) -> None:
+        super().check()
+        positive(tau=self.tau)
+        not_negative(dam=self.dam, anchor=self.anchor)
+
+
+@dataclass
+class Sinkhorn(Clustering):
+    """L_DI with assignments by Sinkhorn-Knopp, as in SwAV."""
+
+    kind: str = "sinkhorn"
+    epsilon: float = 0.05  # entropy of the assignment
+    iterations: int = 3  # Sinkhorn-Knopp iterations
+    firmness: float = 0.8  # how strictly a batch must match the marginals: 1 exactly (SwAV), near 0 not at all
+    queue: int = 0  # past embeddings that join the assignment, as SwAV's queue (0: none)
+    frozen: int = 0  # first iterations of step 2 in which the prototypes do not move (SwAV: an epoch)
+    equation: ClassVar[str] = "Eqs. 3-5"
+
+    @property
+    def memory(self) -> int:
+        return self.queue
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        (s, s_aug, *s_walk), (q, q_aug, *q_walk) = views.scores_by_view, self.assign(views).split(views.n)
+        augmented = swapped_loss(s, s_aug, q, q_aug, self.tau)
+        return self.weighed(augmented, swapped_loss(s, s_walk[0], q, q_walk[0], self.tau) if s_walk else None)
+
+    def assign(self, views: Views) -> torch.Tensor:
+        """q(y|x) of all views, with past embeddings beside them."""
+        pool = torch.cat([views.scores, views.past_scores()]) if len(views.past) else views.scores
+        q = sinkhorn(
+            pool, epsilon=self.epsilon, iterations=self.iterations, firmness=self.firmness, marginals=views.marginals
+        )
+        return q[: len(views.scores)]
+
+    def holds_prototypes(self, iteration: int) -> bool:
+        return iteration < self.frozen
+
+    def check(self) -> None:
+        super().check()
+        positive(epsilon=self.epsilon, iterations=self.iterations)
+        if not 0 < self.firmness <= 1:
+            raise ConfigError(f"firmness must lie in (0, 1], got {self.firmness}")
+        not_negative(queue=self.queue, frozen=self.frozen)
+
+
+@dataclass
+class Prior(Clustering):
+    """L_DI with each view's prediction as the other's target, and a prior on cluster sizes instead of Sinkhorn."""
+
+    kind: str = "prior"
+    prior: float = 1.0  # weight of the cluster sizes against the views' agreement
+    equation: ClassVar[str] = "Eqs. 3-4 with a prior on p(y)"
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        log_p, *others = cluster_log_probs(views.scores, self.tau).split(views.n)
+        return self.weighed(
+            *(prior_clustering_loss(log_p, other, prior=self.prior, marginals=views.marginals) for other in others)
+        )
+
+
+@dataclass
+class KMeans(Clustering):
+    """L_DI with hard assignments: k-means of all embeddings every so often, its centres as prototypes (DeepCluster).
+
+    There is no loss along walks, since k-means sees the rows alone, and no anchor: its labels replace the start's.
+    """
+
+    kind: str = "kmeans"
+    dam: float = 0.0  # must be 0
+    anchor: float = 0.0  # must be 0
+    marginals: Literal["uniform", "start"] = "uniform"  # unused: k-means decides the sizes
+    every: int = 50  # iterations between k-means runs
+    equation: ClassVar[str] = "Eqs. 3-4 with q by k-means"
+
+    def relabels(self, iteration: int) -> bool:
+        return iteration % self.every == 0
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        q = views.one_hot_labels()
+        return self.weighed(swapped_loss(*views.pair(views.scores), q, q, self.tau))
+
+    def anchored(self, views: Views) -> dict[str, Loss]:
+        return {}
+
+    def check(self) -> None:
+        super().check()
+        positive(every=self.every)
+        if self.dam or self.anchor:
+            raise ConfigError("dam and anchor must be 0 with assignments by k-means")

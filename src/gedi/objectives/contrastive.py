@@ -6,11 +6,17 @@ All negatives are rows of the tensors given: with several processes, gather the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch.nn import functional as F
 
 from gedi.objectives.precision import full_precision
+from gedi.objectives.term import Loss, Term, positive
+
+if TYPE_CHECKING:
+    from gedi.objectives.views import Views
 
 Similarity = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -49,15 +55,13 @@ def similarity_logits(z: torch.Tensor, other: torch.Tensor, *, tau: float, simil
     return SIMILARITIES[similarity](z, other) / tau
 
 
-def instance_log_probs(
-    z: torch.Tensor, other: torch.Tensor, *, tau: float = 0.1, similarity: str = "cosine"
-) -> torch.Tensor:
+def instance_log_probs(z: torch.Tensor, other: torch.Tensor, *, tau: float, similarity: str) -> torch.Tensor:
     """log p(l|x_i; Theta) of Eq. 1, one row for each ``z``: which row of ``other`` it is. The true one counts too."""
     return torch.log_softmax(similarity_logits(z, other, tau=tau, similarity=similarity), dim=1)
 
 
 def contrastive_log_likelihood(
-    z: torch.Tensor, other: torch.Tensor | None = None, *, tau: float = 0.1, similarity: str = "cosine"
+    z: torch.Tensor, other: torch.Tensor | None = None, *, tau: float, similarity: str
 ) -> torch.Tensor:
     """L_CT of Eq. 2, summed over samples: sum_i log p(l_i = i|x_i; Theta).
 
@@ -68,18 +72,14 @@ def contrastive_log_likelihood(
     return log_probs.diagonal().sum()
 
 
-def info_nce_loss(
-    z: torch.Tensor, z_view: torch.Tensor, *, tau: float = 0.1, similarity: str = "cosine"
-) -> torch.Tensor:
+def info_nce_loss(z: torch.Tensor, z_view: torch.Tensor, *, tau: float, similarity: str) -> torch.Tensor:
     """-L_CT / n, both views taking turns as the candidates: at least zero, log n if all embeddings are equal."""
     one = contrastive_log_likelihood(z, z_view, tau=tau, similarity=similarity)
     two = contrastive_log_likelihood(z_view, z, tau=tau, similarity=similarity)
     return -(one + two) / (2 * len(z))
 
 
-def nt_xent_loss(
-    z: torch.Tensor, z_view: torch.Tensor, *, tau: float = 0.5, similarity: str = "cosine"
-) -> torch.Tensor:
+def nt_xent_loss(z: torch.Tensor, z_view: torch.Tensor, *, tau: float, similarity: str) -> torch.Tensor:
     """NT-Xent of SimCLR: Eq. 2 over the 2n rows of both views, where no row is a candidate for itself."""
     both = torch.cat([z, z_view])
     logits = similarity_logits(both, both, tau=tau, similarity=similarity)
@@ -89,32 +89,27 @@ def nt_xent_loss(
 
 
 @full_precision
-def teacher_probabilities(scores: torch.Tensor, *, tau: float = 0.04) -> torch.Tensor:
+def teacher_probabilities(scores: torch.Tensor, *, tau: float) -> torch.Tensor:
     """p^t(x) of App. D; a ``tau`` below the student's sharpens it. Pass scores without gradient: a teacher has none."""
     return torch.softmax(scores / tau, dim=1)
 
 
-def teacher_marginal(
-    probabilities: torch.Tensor, previous: torch.Tensor | None = None, *, momentum: float = 0.9
-) -> torch.Tensor:
-    """q^t of App. D, the batch mean of p^t; with ``previous``, the running mean ProtoCPC's authors use.
+def teacher_marginal(probabilities: torch.Tensor) -> torch.Tensor:
+    """q^t of App. D, the batch mean of p^t (ProtoCPC's authors use a running mean).
 
     The prior does what centring does for other teachers: a prototype that is used often earns less.
     """
-    batch = probabilities.mean(dim=0)
-    return batch if previous is None else momentum * previous + (1 - momentum) * batch
+    return probabilities.mean(dim=0)
 
 
 @full_precision
-def prototypical_critic(scores: torch.Tensor, teacher: torch.Tensor, *, tau: float = 0.1) -> torch.Tensor:
+def prototypical_critic(scores: torch.Tensor, teacher: torch.Tensor, *, tau: float) -> torch.Tensor:
     """f(x_k, x_i) = sum_c p^t_c(x_k) log p^s_c(x_i) of App. D, shape [k, i], from the student's ``scores``."""
     return teacher @ torch.log_softmax(scores / tau, dim=1).T
 
 
 @full_precision
-def protocpc_bound(
-    scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.Tensor, *, tau: float = 0.1
-) -> torch.Tensor:
+def protocpc_bound(scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.Tensor, *, tau: float) -> torch.Tensor:
     """I_ProtoCPC of App. D: mean_i p^t(x_i)^T s_i - log sum_c q^t_c exp s_ic, with s the student's scores / tau.
 
     With ``marginal`` the mean of ``teacher`` it is at most the InfoNCE of ``prototypical_critic``, on every batch and
@@ -124,22 +119,76 @@ def protocpc_bound(
     return ((teacher * scores).sum(dim=1) - torch.logsumexp(scores + marginal.log(), dim=1)).mean()
 
 
-def protocpc_loss(
-    scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.Tensor, *, tau: float = 0.1
-) -> torch.Tensor:
+def protocpc_loss(scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.Tensor, *, tau: float) -> torch.Tensor:
     """-I_ProtoCPC of App. D: the student's scores of one view against the teacher's probabilities of the other."""
     return -protocpc_bound(scores, teacher, marginal, tau=tau)
 
 
-def contrastive_log_density(
-    z: torch.Tensor, bank: torch.Tensor, *, tau: float = 0.1, similarity: str = "negative_squared_distance"
-) -> torch.Tensor:
+def contrastive_log_density(z: torch.Tensor, bank: torch.Tensor, *, tau: float, similarity: str) -> torch.Tensor:
     """-E(x; Theta) = log sum_j exp(sim(g(x_j), g(x)) / tau) of Eq. 9, one value a row: log p(x) + log Gamma.
 
-    ``bank`` holds g of the samples that define the density. The default similarity is EBCLR's, which takes the mean
-    over the bank (log n less) and adds a penalty on ||z||^2 that Eq. 9 does not have.
+    ``bank`` holds g of the samples that define the density. EBCLR takes the negative squared distance, the mean over
+    the bank (log n less), and a penalty on ||z||^2 that Eq. 9 does not have.
 
-    >>> contrastive_log_density(torch.zeros(1, 2), torch.zeros(1, 2)).item()
+    >>> contrastive_log_density(torch.zeros(1, 2), torch.zeros(1, 2), tau=0.1, similarity="cosine").item()
     0.0
     """
     return torch.logsumexp(similarity_logits(z, bank, tau=tau, similarity=similarity), dim=1)
+
+
+# -- terms ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Contrastive(Term, family="contrastive"):
+    """A loss of two views' embeddings against those of all other rows."""
+
+    tau: float = 0.1  # temperature
+    similarity: Literal["dot", "cosine", "negative_squared_distance"] = "cosine"  # of two embeddings
+
+    def check(self) -> None:
+        super().check()
+        positive(tau=self.tau)
+
+
+@dataclass
+class InfoNce(Contrastive):
+    """-L_CT, both views taking turns."""
+
+    kind: str = "infonce"
+    equation: ClassVar[str] = "Eqs. 1-2"
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        loss = info_nce_loss(*views.pair(views.z), tau=self.tau, similarity=self.similarity)
+        return {"contrastive": Loss(loss, self.weight)}
+
+
+@dataclass
+class NtXent(Contrastive):
+    """NT-Xent, SimCLR's loss."""
+
+    kind: str = "nt-xent"
+    tau: float = 0.5  # temperature
+    equation: ClassVar[str] = "Eq. 2 over both views"
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        loss = nt_xent_loss(*views.pair(views.z), tau=self.tau, similarity=self.similarity)
+        return {"contrastive": Loss(loss, self.weight)}
+
+
+@dataclass
+class ProtoCpc(Contrastive):
+    """ProtoCPC: the averaged weights are the teacher, and the batch's mean is its prior."""
+
+    kind: str = "protocpc"
+    sharpness: float = 0.04  # temperature of the teacher; below tau it sharpens
+    equation: ClassVar[str] = "App. D"
+    trains_prototypes: ClassVar[bool] = True
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        scores, scores_view = views.pair(views.scores)
+        teacher, teacher_view = teacher_probabilities(views.teacher_scores, tau=self.sharpness).chunk(2)
+        marginal = teacher_marginal(torch.cat([teacher, teacher_view]))
+        one = protocpc_loss(scores, teacher_view, marginal, tau=self.tau)
+        two = protocpc_loss(scores_view, teacher, marginal, tau=self.tau)
+        return {"contrastive": Loss((one + two) / 2, self.weight)}

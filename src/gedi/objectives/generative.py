@@ -1,8 +1,24 @@
-"""The generative term: CE(p, p_Psi) of an energy-based model (Eqs. 8 and 12)."""
+"""Generative terms: CE(p, p_Psi), for any likelihood-based p_Psi (Eqs. 8 and 12)."""
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
 import torch
+
+from gedi.errors import ConfigError
+from gedi.nets import ClusterDensity, ContrastiveDensity, Density, FlowDensity, GediNet, VaeDensity
+from gedi.nets.densities import evaluating
+from gedi.nets.gedinet import energy_density
+from gedi.objectives.contrastive import SIMILARITIES
+from gedi.objectives.term import Loss, Term, not_negative, positive
+
+if TYPE_CHECKING:
+    from gedi.nets.densities import Support
+    from gedi.objectives.views import Views
 
 
 def contrastive_divergence(log_p_data: torch.Tensor, log_p_samples: torch.Tensor) -> torch.Tensor:
@@ -14,3 +30,184 @@ def contrastive_divergence(log_p_data: torch.Tensor, log_p_samples: torch.Tensor
     The value is the energy gap, not a likelihood: it is near zero for a well fitted model.
     """
     return log_p_samples.mean() - log_p_data.mean()
+
+
+def settled(data: torch.Tensor, sampled: torch.Tensor, burn_in: float | None) -> torch.Tensor:
+    """Which chains count as samples of p_Psi, by their log p: not those just restarted where p_Psi is tiny.
+
+    A few of these would dominate the mean, and the energy would grow without bound to push them away.
+    """
+    if burn_in is None:
+        return torch.ones_like(sampled, dtype=torch.bool)
+    arrived = sampled > data.detach().min() - burn_in
+    return arrived if bool(arrived.any()) else torch.ones_like(arrived)
+
+
+@dataclass
+class Generative(Term, family="generative"):
+    """CE(p, p_Psi): what kind of model p_Psi is, and its loss."""
+
+    every: int = 1  # update the density every this many iterations after step 1; 0: train it in step 1 only
+    reads_heads: ClassVar[bool] = False  # the density is made of the projector or the prototypes
+
+    @abstractmethod
+    def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
+        """p_Psi, made of the net's own parts or beside them; ``support`` is the sampler's box."""
+
+    def is_due(self, iteration: int) -> bool:
+        return bool(self.every) and iteration % self.every == 0
+
+    def check(self) -> None:
+        super().check()
+        not_negative(every=self.every)
+
+
+@dataclass
+class ContrastiveDivergence(Generative):
+    """Learns from samples of the model: for a log p that is known up to a constant."""
+
+    size: float = 1e-3  # weight of the mean square of log p on data and samples: fixes its constant (paper: 0)
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        """Eq. 12 and the size of the energy, in one pass."""
+        assert views.samples is not None
+        shown = torch.cat([views.blurred(), views.samples])
+        values = views.apply(lambda rows: self.log_density(views, rows), shown)
+        data, sampled = (views.gather(part) for part in values.split(len(views.x)))
+        gap = contrastive_divergence(data, sampled[settled(data, sampled, views.burn_in)])
+        size = torch.cat([data, sampled]).square().mean()
+        return {
+            "generative": Loss(gap, self.weight / restraint(gap, views.max_gap)),
+            "energy_size": Loss(size, self.size if self.weight else 0.0),
+        }
+
+    def log_density(self, views: Views, rows: torch.Tensor) -> torch.Tensor:
+        """log p_Psi of data and samples, with its gradient."""
+        return views.net.log_density(rows)
+
+    def check(self) -> None:
+        super().check()
+        not_negative(size=self.size)
+
+
+def restraint(gap: torch.Tensor, max_gap: float | None) -> float:
+    """What the density's weight is divided by: the more, the further its samples lag behind the data.
+
+    A large gap reflects the sampler, not the density, and following it makes energy-based training blow up.
+    """
+    if max_gap is None:
+        return 1.0
+    return math.cosh(min(abs(float(gap.detach()) / max_gap), 20.0)) ** 2
+
+
+@dataclass
+class Energy(ContrastiveDivergence):
+    """CE(p, p_Psi) by contrastive divergence, with log p = u^T enc(x)."""
+
+    kind: str = "energy"
+    equation: ClassVar[str] = "Eqs. 8, 12"
+
+    def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
+        return energy_density(net, support)
+
+
+@dataclass
+class ContrastiveEnergy(ContrastiveDivergence):
+    """The density a contrastive model implies, log p = log sum_j exp(sim(g(x), g(x_j)) / tau), as in EBCLR.
+
+    The x_j are the batch's other views while it learns, and `bank` rows of the data everywhere else.
+    """
+
+    kind: str = "contrastive"
+    tau: float = 0.1  # temperature; log p spans at most 4 / tau where similarities are distances on the unit sphere
+    similarity: Literal["dot", "cosine", "negative_squared_distance"] = "negative_squared_distance"  # of two embeddings
+    bank: int = 256  # number of data rows that the density is a sum over
+    equation: ClassVar[str] = "Eq. 9"
+    reads_heads: ClassVar[bool] = True
+
+    def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
+        directions = net.prototypes.directions
+        bank = torch.zeros(self.bank, directions.shape[1], device=directions.device)
+        similarity = SIMILARITIES[self.similarity]
+        return ContrastiveDensity(net.embed, bank, similarity=similarity, tau=self.tau, support=support)
+
+    def log_density(self, views: Views, rows: torch.Tensor) -> torch.Tensor:
+        density = views.net.density
+        assert isinstance(density, ContrastiveDensity)
+        with evaluating(views.net):
+            return density.log_density_by(rows, views.gather(density.embedding(views.inputs[1])))
+
+    def check(self) -> None:
+        super().check()
+        positive(tau=self.tau, bank=self.bank)
+
+
+@dataclass
+class LogSumExp(ContrastiveDivergence):
+    """JEM's density of a cluster head: log p = log sum_y exp(score_y(x) / tau)."""
+
+    kind: str = "logsumexp"
+    tau: float = 0.1  # temperature; log p spans at most 2 / tau
+    equation: ClassVar[str] = "Sec. 3.1, JEM"
+    reads_heads: ClassVar[bool] = True
+
+    def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
+        return ClusterDensity(net.scores, tau=self.tau, support=support)
+
+    def check(self) -> None:
+        super().check()
+        positive(tau=self.tau)
+
+
+@dataclass
+class Likelihood(Generative):
+    """A model that knows its own likelihood, or a bound on it, and draws its own samples: it learns without SGLD."""
+
+    hidden: tuple[int, ...] = (64, 64)  # hidden layers of its networks
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        with evaluating(views.net):
+            loss = views.net.density.loss(views.blurred(), generator=views.noise)
+        return {"negative_log_likelihood": Loss(views.gather(loss.reshape(1)).mean(), self.weight)}
+
+    def check(self) -> None:
+        super().check()
+        if not self.hidden or min(self.hidden) < 1:
+            raise ConfigError(f"hidden must name at least one layer of neurons, got {self.hidden}")
+
+
+@dataclass
+class Flow(Likelihood):
+    """A normalising flow: log p and its samples are exact. Needs zuko."""
+
+    kind: str = "flow"
+    flow: Literal["nsf", "maf"] = "nsf"  # rational-quadratic splines, or affine
+    transforms: int = 3  # number of transforms in sequence
+    passes: int | None = None  # passes for sampling; None: one per feature (autoregressive), 2: a coupling flow
+    equation: ClassVar[str] = "Eq. 8"
+
+    def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
+        return FlowDensity(
+            (n_features,), kind=self.flow, transforms=self.transforms, hidden=self.hidden, passes=self.passes
+        )
+
+    def check(self) -> None:
+        super().check()
+        positive(transforms=self.transforms, passes=1 if self.passes is None else self.passes)
+
+
+@dataclass
+class Vae(Likelihood):
+    """A variational autoencoder: its loss is a bound on log p, and its samples are exact."""
+
+    kind: str = "vae"
+    latent: int = 8  # size of z
+    importance: int = 64  # number of noise draws in the estimate of log p
+    equation: ClassVar[str] = "Eq. 8, by its bound"
+
+    def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
+        return VaeDensity((n_features,), latent=self.latent, hidden=self.hidden, importance=self.importance)
+
+    def check(self) -> None:
+        super().check()
+        positive(latent=self.latent, importance=self.importance)

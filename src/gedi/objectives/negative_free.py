@@ -5,10 +5,19 @@ Covariances are those of the rows given: with several processes, gather the batc
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
 import torch
 from torch.nn import functional as F
 
 from gedi.objectives.precision import full_precision
+from gedi.objectives.term import Loss, Term, positive
+
+if TYPE_CHECKING:
+    from gedi.objectives.views import Views
 
 
 def scatter(z: torch.Tensor, beta: float) -> torch.Tensor:
@@ -25,9 +34,7 @@ def gaussian_kl(sigma: torch.Tensor) -> torch.Tensor:
 
 
 @full_precision
-def negative_free_loss(
-    z: torch.Tensor, z_view: torch.Tensor, *, beta: float = 1e-3, invariance: float = 1.0
-) -> torch.Tensor:
+def negative_free_loss(z: torch.Tensor, z_view: torch.Tensor, *, beta: float, invariance: float) -> torch.Tensor:
     """-L_NF of Eq. 7 for representations of x and of its view x'; ``invariance=1`` is the paper's.
 
     Float32 or wider throughout: the log-determinant of a half-precision scatter matrix is noise.
@@ -46,9 +53,7 @@ def off_diagonal(matrix: torch.Tensor) -> torch.Tensor:
 
 
 @full_precision
-def corinfomax_loss(
-    z: torch.Tensor, z_view: torch.Tensor, *, epsilon: float = 1e-3, attraction: float = 500.0
-) -> torch.Tensor:
+def corinfomax_loss(z: torch.Tensor, z_view: torch.Tensor, *, epsilon: float, attraction: float) -> torch.Tensor:
     """CorInfoMax without its running averages: -(log|R + eI| + log|R' + eI|) / h + attraction mean (z - z')^2.
 
     R is the covariance over n. Sec. 2.3 says that L_NF recovers this. With beta = n e and attraction = 2n,
@@ -66,13 +71,11 @@ def corinfomax_loss(
 
 
 @full_precision
-def mec_loss(
-    z: torch.Tensor, z_view: torch.Tensor, *, distortion: float = 1 / 32, order: int | None = 4
-) -> torch.Tensor:
+def mec_loss(z: torch.Tensor, z_view: torch.Tensor, *, distortion: float, order: int | None = None) -> torch.Tensor:
     """Maximum entropy coding: -log|I + l Z^T Z'| / (l n) for rows of unit norm, with l = 1 / (n distortion).
 
-    ``order`` terms of the logarithm's series are its authors' choice; the series converges only while the eigenvalues
-    of l Z^T Z' are below one, so few dimensions ask for a larger ``distortion`` or for None, the determinant itself.
+    Its authors take the first ``order`` = 4 terms of the logarithm's series, which converges only while the eigenvalues
+    of l Z^T Z' are below one: few dimensions need a larger ``distortion``. None is the determinant itself.
 
     Sec. 2.3 says that L_NF recovers this. For one view, columns of mean zero and beta = n distortion,
 
@@ -101,7 +104,7 @@ def cross_correlation(z: torch.Tensor, z_view: torch.Tensor, *, epsilon: float =
     return one.T @ two / len(z)
 
 
-def barlow_twins_loss(z: torch.Tensor, z_view: torch.Tensor, *, redundancy: float = 0.0051) -> torch.Tensor:
+def barlow_twins_loss(z: torch.Tensor, z_view: torch.Tensor, *, redundancy: float) -> torch.Tensor:
     """Barlow Twins: sum_i (C_ii - 1)^2 + redundancy sum_{i != j} C_ij^2.
 
     App. E's ||C * Lambda - I||^2 squares its lambda together with C: it is this with redundancy = lambda^2.
@@ -115,9 +118,9 @@ def vicreg_loss(
     z: torch.Tensor,
     z_view: torch.Tensor,
     *,
-    invariance: float = 25.0,
-    variance: float = 25.0,
-    decorrelation: float = 1.0,
+    invariance: float,
+    variance: float,
+    decorrelation: float,
     epsilon: float = 1e-4,
 ) -> torch.Tensor:
     """VICReg: squared distance of the views, hinge on each feature's deviation, squared covariances (App. E).
@@ -142,29 +145,119 @@ def whiten(z: torch.Tensor, *, shrinkage: float = 0.0) -> torch.Tensor:
     return torch.linalg.solve_triangular(factor, (z - z.mean(dim=0)).T, upper=False).T
 
 
-def w_mse_loss(
-    z: torch.Tensor,
-    z_view: torch.Tensor,
-    *,
-    shrinkage: float = 1e-4,
-    slice_size: int | None = None,
-    repeats: int = 1,
-    generator: torch.Generator | None = None,
-) -> torch.Tensor:
+def w_mse_loss(z: torch.Tensor, z_view: torch.Tensor, *, shrinkage: float) -> torch.Tensor:
     """W-MSE: mean ||v_i - v'_i||^2 = 2 - 2 Tr(V V'^T) / n of whitened, then normalised, views (App. E).
 
-    Whitening uses the whole batch, or random slices of at least ``slice_size`` rows drawn ``repeats`` times: a small
-    batch's whitening matrix is noisy, and averaging over slices is its authors' remedy. A slice needs more rows than
-    there are columns; theirs have twice as many.
+    The whole batch is whitened at once; its authors average over slices of it, since the whitening matrix of a small
+    batch is noisy.
     """
-    n = len(z)
-    if slice_size is None:
-        slices = [torch.arange(n)]
-    else:
-        orders = [torch.randperm(n, generator=generator) for _ in range(repeats)]
-        slices = [rows for order in orders for rows in order.tensor_split(max(1, n // slice_size))]
-    gaps = []
-    for rows in slices:
-        one, two = (F.normalize(whiten(v[rows.to(v.device)], shrinkage=shrinkage), dim=1) for v in (z, z_view))
-        gaps.append(((one - two) ** 2).sum(dim=1))
-    return torch.cat(gaps).mean()
+    one, two = (F.normalize(whiten(v, shrinkage=shrinkage), dim=1) for v in (z, z_view))
+    return ((one - two) ** 2).sum(dim=1).mean()
+
+
+# -- terms ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class NegativeFree(Term, family="negative_free"):
+    """A loss of two views' features, by L_NF's own projector."""
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        return {"negative_free": Loss(self.loss(*views.features.chunk(2)), self.weight)}
+
+    @abstractmethod
+    def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
+        """The loss between the features of x and of its view."""
+
+
+@dataclass
+class Gaussian(NegativeFree):
+    """-L_NF, divided by the batch size as in the paper's table of weights."""
+
+    kind: str = "gaussian"
+    beta: float = 1e-3  # added to the diagonal of Sigma
+    invariance: float = 1.0  # weight of dist(x, x') within L_NF (the paper: 1)
+    per_sample: bool = False  # Sigma as a mean over samples and the term per dimension, rather than Eq. 6's sum
+    equation: ClassVar[str] = "Eqs. 6-7"
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        z, n = views.features, views.n
+        if not self.per_sample:
+            return {"negative_free": Loss(self.loss(z[:n], z[n:]) / n, self.weight)}
+        # The same term of z / sqrt(n), symmetric in the views and divided by the dimension: neither its size nor the
+        # meaning of its weight changes with batch or width.
+        z = z / math.sqrt(n)
+        both = self.loss(*z.split(n)) + self.loss(*z.split(n)[::-1])
+        return {"negative_free": Loss(both / (2 * z.shape[1]), self.weight)}
+
+    def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
+        return negative_free_loss(z, z_view, beta=self.beta, invariance=self.invariance)
+
+    def check(self) -> None:
+        super().check()
+        positive(beta=self.beta)
+
+
+@dataclass
+class CorInfoMax(NegativeFree):
+    """CorInfoMax, with the batch's own covariance."""
+
+    kind: str = "corinfomax"
+    epsilon: float = 1e-3  # added to the diagonal of the covariance
+    attraction: float = 500.0  # weight of the views' distance
+    equation: ClassVar[str] = "Sec. 2.3"
+
+    def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
+        return corinfomax_loss(z, z_view, epsilon=self.epsilon, attraction=self.attraction)
+
+
+@dataclass
+class Mec(NegativeFree):
+    """Maximum entropy coding, by its determinant."""
+
+    kind: str = "mec"
+    distortion: float = 1 / 32  # the coding precision
+    equation: ClassVar[str] = "Sec. 2.3"
+
+    def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
+        return mec_loss(z, z_view, distortion=self.distortion)
+
+
+@dataclass
+class Barlow(NegativeFree):
+    """Barlow Twins."""
+
+    kind: str = "barlow"
+    redundancy: float = 0.0051  # weight of the off-diagonal entries
+    equation: ClassVar[str] = "App. E"
+
+    def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
+        return barlow_twins_loss(z, z_view, redundancy=self.redundancy)
+
+
+@dataclass
+class Vicreg(NegativeFree):
+    """VICReg."""
+
+    kind: str = "vicreg"
+    invariance: float = 25.0  # weight of the views' distance
+    variance: float = 25.0  # weight of the hinge on every feature's deviation
+    decorrelation: float = 1.0  # weight of the squared covariances
+    equation: ClassVar[str] = "App. E"
+
+    def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
+        return vicreg_loss(
+            z, z_view, invariance=self.invariance, variance=self.variance, decorrelation=self.decorrelation
+        )
+
+
+@dataclass
+class WMse(NegativeFree):
+    """W-MSE: the distance of whitened views."""
+
+    kind: str = "w-mse"
+    shrinkage: float = 1e-2  # shrinkage towards the identity: keeps whitening defined when features are dependent
+    equation: ClassVar[str] = "App. E"
+
+    def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
+        return w_mse_loss(z, z_view, shrinkage=self.shrinkage)

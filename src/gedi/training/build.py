@@ -4,29 +4,70 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from gedi.data.scaled_rows import Rows
+from gedi.data import Scaler
+from gedi.data.augment import Augment, row_augmentation
+from gedi.data.scaled_rows import Rows, scaled
 from gedi.errors import ConfigError
 from gedi.nets import GediNet, ImageEncoder, MLPEncoder
+from gedi.objectives.generative import Energy
+from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
-from gedi.training.config import NetConfig, TrainingConfig
-from gedi.training.terms import Energy
+from gedi.training.config import NetConfig, TrainingConfig, check
+
+ROWS_AT_ONCE = {"mlp": 4096, "resnet8": 256}  # rows of one forward pass, by encoder: more would fill the memory
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run trains on and towards, all of it known before anything is trained."""
+
+    config: TrainingConfig  # with all lengths filled in
+    scaler: Scaler
+    rows: Rows  # scaled
+    augment: Augment  # T(x'|x)
+    n_clusters: int
+    image_shape: tuple[int, ...] | None = None
+    groups: torch.Tensor | None = None  # places of rows that a constraint speaks of together, [groups, variables]
+
+
+def prepare(
+    x: np.ndarray,
+    config: TrainingConfig,
+    n_clusters: int,
+    *,
+    image_shape: tuple[int, ...] | None = None,
+    groups: Any = None,
+) -> Prepared:
+    """Check the settings, scale checked rows [n, d], and measure their scale and neighbours.
+
+    ``groups`` [g, k] are the places of the rows that a constraint speaks of together; None: consecutive rows.
+    """
+    grouped = find_groups(check(config).objective, len(x), n_clusters, groups)
+    scaler = Scaler().fit(x, mode=config.scaling)
+    rows = scaled(x, scaler)
+    config = fill_from_data(config, rows)
+    box = (-1.0, 1.0) if config.scaling == "pixels" else None
+    augment = row_augmentation(config.augment, rows, image_shape, box=box)
+    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped)
 
 
 def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 5000) -> float:
     """Length per dimension at which the sample still shows structure: the median 10th-neighbour distance / sqrt(d).
 
-    Samplers and walks finer than this waste steps; coarser ones blur what the data can tell.
+    Finer samplers and walks waste steps; coarser ones blur the structure of the data.
     """
     rows = np.asarray(x[:: math.ceil(len(x) / max_rows)])
     k = min(neighbour, len(rows) - 1)
     distances, _ = NearestNeighbors(n_neighbors=k + 1).fit(rows).kneighbors(rows)
     typical = float(np.median(distances[:, -1])) / math.sqrt(x.shape[1])
-    return typical if typical > 1e-6 else 0.05  # rows that mostly repeat each other have no scale of their own
+    return typical if typical > 1e-6 else 0.05  # mostly identical rows define no scale
 
 
 def fill_from_data(config: TrainingConfig, x: np.ndarray | Rows) -> TrainingConfig:
@@ -49,7 +90,7 @@ def fill_from_data(config: TrainingConfig, x: np.ndarray | Rows) -> TrainingConf
 
 
 def box_around(x: Rows, config: TrainingConfig) -> Box:
-    """Where the samplers live: around the data, or around all that lies between black and white.
+    """The sampler's box: around the data, or around the range from black to white.
 
     A pixel that is black in all images is not known to be black in every image.
     """

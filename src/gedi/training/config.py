@@ -11,8 +11,10 @@ from typing import Any, Literal
 from jsonargparse import ArgumentError, ArgumentParser
 
 from gedi.errors import ConfigError
-from gedi.training.objective import Objective, read_term
-from gedi.training.terms import Energy, Gaussian, Sinkhorn
+from gedi.objectives.clustering import Sinkhorn
+from gedi.objectives.generative import Energy
+from gedi.objectives.negative_free import Gaussian
+from gedi.objectives.term import Objective, Term, kinds
 
 
 @dataclass
@@ -228,7 +230,7 @@ def _check_density_of_step1(config: TrainingConfig) -> None:
 
 def longest_queue(config: TrainingConfig) -> int:
     """Past embeddings that any term of the objective keeps."""
-    return max((getattr(term, "queue", 0) for term in config.objective.values()), default=0)
+    return max((term.memory for term in config.objective.values()), default=0)
 
 
 def get(config: Any, path: str) -> Any:
@@ -326,3 +328,37 @@ def _first_sentence(message: str) -> str:
     """jsonargparse explains over many indented lines: keep the parts that name the key and the value."""
     lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
     return " ".join(lines[:3])[:400]
+
+
+def read_term(family: str, settings: Any) -> Term:
+    """A term from plain settings; kind, names, types and values are checked."""
+    where, known = f"training.objective.{family}", kinds()
+    if family not in known:
+        raise ConfigError(f"There is no family of terms {family!r}; the nearest is {_nearest(family, known)!r}.")
+    if not isinstance(settings, Mapping) or not isinstance(settings.get("kind"), str):
+        names = ", ".join(known[family])
+        raise ConfigError(f"{where} needs a kind, one of: {names}.")
+    kind = settings["kind"]
+    if kind not in known[family]:
+        near = _nearest(kind, known[family])
+        raise ConfigError(f"There is no {where}.kind {kind!r}; the nearest is {near!r}.")
+    term_type = known[family][kind]
+    names = [field.name for field in fields(term_type)]
+    for name in settings:
+        if name not in names:
+            raise ConfigError(f"There is no setting {where}.{name}; the nearest is {where}.{_nearest(name, names)}.")
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--term", type=term_type)
+    try:
+        term = parser.instantiate(parser.parse_object({"term": dict(settings)}))["term"]
+        term.check()
+    except ArgumentError as error:
+        lines = [line.strip(" -") for line in str(error).splitlines() if line.strip(" -")]
+        raise ConfigError(f"{where}: {' '.join(lines[:3])[:400]}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{where}.{error}.") from error
+    return term
+
+
+def _nearest(name: str, known: Any) -> str:
+    return difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)[0]

@@ -1,4 +1,4 @@
-"""What a run will cost, said before it is paid: a few iterations of each stage, timed."""
+"""Estimate the cost of a run before it starts, by timing a few iterations of each stage."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import numpy as np
 import torch
 
+from gedi.training.build import Prepared
 from gedi.training.config import TrainingConfig
 from gedi.training.engine import Engine
+from gedi.training.fit import arrived_chains
 from gedi.training.guard import GuardWarning
-from gedi.training.model import Prepared, arrived_chains
+from gedi.training.journal import Hooks
 from gedi.training.recipe import train
+from gedi.training.state import TRAINED
 from gedi.training.world import World
 
 FEWEST = 3  # iterations of each stage in a trial; the first of them warms up, the last ends the stage
 TRIAL = 6  # ... where they are cheap
-LONGEST = 16  # iterations of a trial that waits for a term which is due every few; more seldom is not worth the wait
-LONGEST_ROUND = 1000  # iterations after which all terms are due again, as far as that is looked at
-CHEAP = 3.0  # seconds that the fewest may take to be followed by more
-STAGES = ("step1", "embedding", "step2")
+LONGEST = 16  # longest trial, in iterations, to see a term that is computed only every few
+LONGEST_ROUND = 1000  # longest cycle of terms that is considered
+CHEAP = 3.0  # if the shortest trial takes less than this many seconds, time more iterations
 Marks = list[tuple[str, float]]  # the stage and the time at the end of every iteration, and of every stage
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What is about to be paid."""
+    """The estimated cost."""
 
     seconds: float
     each: dict[str, float]  # seconds of one iteration of each stage, on average
@@ -59,24 +60,18 @@ def duration(seconds: float) -> str:
 
 
 def _trained(config: TrainingConfig) -> list[str]:
-    return [name for name in STAGES if getattr(config, name).iterations]
+    return [name for name in TRAINED if getattr(config, name).iterations]
 
 
-def estimate(
-    ready: Prepared,
-    config: TrainingConfig,
-    n_clusters: int,
-    image_shape: tuple[int, ...] | None = None,
-    groups: np.ndarray | None = None,
-    world: World | None = None,
-) -> Cost:
+def estimate(ready: Prepared, world: World | None = None) -> Cost:
     """The cost of training on prepared rows, on this machine, from a trial of a few iterations of each stage."""
-    counts = {name: getattr(config, name).iterations for name in STAGES}
-    rounds = {name: round_of(config, name) for name in STAGES}
+    config = ready.config
+    counts = {name: getattr(config, name).iterations for name in TRAINED}
+    rounds = {name: round_of(config, name) for name in TRAINED}
     longest = min(LONGEST, max(len(kinds) for kinds in rounds.values()))
-    trial = _trial(ready, n_clusters, image_shape, groups, world, max(FEWEST, 2 + longest))
+    trial = _trial(ready, world, max(FEWEST, 2 + longest))
     if trial[-1][1] - trial[0][1] < CHEAP:
-        trial = _trial(ready, n_clusters, image_shape, groups, world, max(TRIAL, 2 + 2 * longest))
+        trial = _trial(ready, world, max(TRIAL, 2 + 2 * longest))
     return Cost(*whole_time(trial, counts, config.n_init, rounds), peak_memory())
 
 
@@ -84,7 +79,7 @@ def round_of(config: TrainingConfig, stage: str) -> list[str]:
     """The kinds of iterations of a stage, in their order, until they repeat: some terms are due every few only."""
     generative = config.objective.get("generative")
     every = {"density": 1 if generative is None or stage == "step1" else generative.every}
-    walks = any(term.weights().get("clustering_dam") for term in config.objective.values())
+    walks = any(term.walks for term in config.objective.values())
     every["walks"] = config.dam.every if walks and stage == "step2" else 1
     length = min(LONGEST_ROUND, math.lcm(*(n or 1 for n in every.values())))
     return [" ".join(name for name, n in every.items() if n and i % n == 0) for i in range(length)]
@@ -95,23 +90,23 @@ def whole_time(
 ) -> tuple[float, dict[str, float]]:
     """Seconds of a run of ``counts`` iterations, and of one of each stage, from the marks of a short run.
 
-    What is not an iteration is paid once, if it comes before the end of step 1 or after step 2, else at every start.
+    Other work counts once if it happens before the end of step 1 or after step 2, and once per start otherwise.
     Iterations of a stage are alike, or of the kinds that its `rounds` say.
     """
     once = {"run": 0.0, "start": 0.0}
-    steps: dict[str, list[float]] = {name: [] for name in STAGES}
+    steps: dict[str, list[float]] = {name: [] for name in TRAINED}
     for (before, t0), (stage, t1) in pairwise(marks):
         if stage == before and stage in steps:
             steps[stage].append(t1 - t0)
         else:
             once["run" if stage in ("start", "step1", "after step1", "end") else "start"] += t1 - t0
-    kinds = {name: (rounds or {}).get(name, [""]) for name in STAGES}
+    kinds = {name: (rounds or {}).get(name, [""]) for name in TRAINED}
     each: dict[str, float] = {}
     for name, found in steps.items():
         middle = found[:-1] or found
         by_kind = _of_kind(middle, kinds[name])
         each[name] = statistics.fmean(by_kind[kind] for kind in kinds[name])
-        # A stage's first iteration comes with work of its own, and so does the last: step 2 looks at all rows then.
+        # A stage's first and last iterations do extra work: in its last, step 2 goes through all rows.
         ends = "run" if name == "step1" else "start"
         if sum(stage == name for stage, _ in marks) > len(found):
             once[ends] -= by_kind[kinds[name][0]]
@@ -122,54 +117,36 @@ def whole_time(
 
 
 def _of_kind(seconds: list[float], kinds: Sequence[str]) -> dict[str, float]:
-    """The middle one of each kind's iterations: one that was held up must not count. ``seconds`` lack the first."""
+    """The median time of each kind of iteration, which ignores interrupted ones; the first is excluded."""
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
     for i, taken in enumerate(seconds, start=1):
         found[kinds[i % len(kinds)]].append(taken)
     return {kind: statistics.median(of or seconds or [0.0]) for kind, of in found.items()}
 
 
-def _trial(
-    ready: Prepared,
-    n_clusters: int,
-    image_shape: tuple[int, ...] | None,
-    groups: np.ndarray | None,
-    world: World | None,
-    iterations: int,
-) -> Marks:
+def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
     config = copy.deepcopy(ready.config)
-    for name in STAGES:
+    for name in TRAINED:
         stage = getattr(config, name)
         stage.iterations = min(iterations, stage.iterations)
     config.n_init = 1
     marks: Marks = [("start", time.monotonic())]
 
     def mark() -> bool:
-        marks.append((engine.state.stage, time.monotonic()))
+        marks.append((run.state.stage, time.monotonic()))
         return False
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)  # a few iterations are too few to judge
-        engine = Engine(
-            config,
-            ready.rows,
-            n_clusters,
-            seed=0,
-            augment=ready.augment,
-            image_shape=image_shape,
-            groups=groups,
-            world=world,
-            should_stop=mark,  # asked after every iteration
-        )
-        train(engine)
-        state = engine.state
-        arrived_chains(state.net.cpu(), ready.rows, state.buffer.chains.cpu(), config.sampler.burn_in)
+        run = Engine(replace(ready, config=config), seed=0, world=world, hooks=Hooks(should_stop=mark))
+        train(run)
+        arrived_chains(run.state.net.cpu(), ready.rows, run.state.buffer.chains.cpu(), config)
     marks.append(("end", time.monotonic()))
     return marks
 
 
 def peak_memory() -> int | None:
-    """Bytes this process has held at most: after a trial, what the run itself will hold."""
+    """Peak memory of this process in bytes; after a trial, an estimate for the run."""
     if torch.cuda.is_available() and torch.cuda.max_memory_allocated():
         return torch.cuda.max_memory_allocated()
     try:

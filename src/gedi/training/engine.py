@@ -1,29 +1,198 @@
-"""The engine under the recipe: samplers, walks, views, encodings, assignments and optimiser steps."""
+"""The engine under the recipe: a run's state, the loop of its stages, and the verbs that Algorithm 2 is written in."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 
-from gedi.sampling import DamInfo, dam, sgld
-from gedi.training.guard import divergence
-from gedi.training.stages import Batch, Stages
+from gedi.data.scaled_rows import joined
+from gedi.objectives.term import Loss, temperature
+from gedi.objectives.views import Views
+from gedi.sampling import DamInfo, ReplayBuffer, dam, sgld
+from gedi.training.build import ROWS_AT_ONCE, Prepared, box_around, build_net
+from gedi.training.config import StageConfig, longest_queue
+from gedi.training.guard import Guard, cold_sampler, divergence, worries
+from gedi.training.journal import Hooks, Journal
+from gedi.training.recovery import Recovery, mixed
+from gedi.training.start import start_weight
+from gedi.training.state import STAGES, Best, TrainState, adam, averaged_copy, pack, rate
+from gedi.training.world import World
 
+WINDOW = 50  # iterations between two lines of history, and between two looks at the best state
 SMOOTHING = 0.98  # decay of the smoothed objective
 
 
-class Engine(Stages):
-    """The verbs Algorithm 2 is written in, on a run's state."""
+class Batch(NamedTuple):
+    """Rows of the scaled data and their places in it: this process's part of the global batch."""
+
+    x: torch.Tensor
+    rows: torch.Tensor
+
+
+class Engine:
+    """One run. All that changes while it trains is in `state`, `guard` and `journal`, and so in its checkpoints."""
+
+    def __init__(self, ready: Prepared, *, seed: int, world: World | None = None, hooks: Hooks | None = None) -> None:
+        self.world = world or World()
+        self.hooks = hooks or Hooks()
+        self.config, self.n_clusters, self.seed = ready.config, ready.n_clusters, seed
+        self.image_shape, self.groups, self.augment_rows = ready.image_shape, ready.groups, ready.augment
+        self.x = ready.rows.to(self.world.device)
+        self.journal = Journal(self.hooks, is_main=self.world.is_main)
+        self.guard = Guard(self.config.guard)
+        self.walk_crossing: float | None = None  # share of the start's walks that change cluster
+        self.state = self._new_state()
+        self._judging: set[str] = set()  # losses by which states and starts are compared
+        self.recovery = Recovery(self)
+        self.recovery.resume()
+        self.journal.open()
+        if self.world.size > 1:  # another process may die at any time, so there is always a checkpoint
+            self.recovery.save_if_due(stage_ended=True)
+
+    def _new_state(self) -> TrainState:
+        config, world = self.config, self.world
+        generator = torch.Generator().manual_seed(self.seed)
+        # Several processes share one stream for what they must agree on, and have one each for their noise.
+        alone = world.size == 1 and world.device.type == "cpu"
+        noise = generator if alone else torch.Generator(world.device).manual_seed(mixed(self.seed, 0, world.rank))
+        box = box_around(self.x, config)
+        net = build_net(config, self.x.shape[1], self.n_clusters, generator, box, self.image_shape)
+        if world.size > 1:  # the same seed need not give the same weights on machines that round differently
+            net.load_state_dict(world.from_main(net.state_dict))
+        net = net.to(world.device)
+        return TrainState(
+            net=net,
+            average=averaged_copy(net),
+            optimiser=adam(net, config.step1),
+            buffer=ReplayBuffer(math.ceil(config.sampler.buffer_size / world.size), box, noise),
+            queue=torch.empty(0, config.net.embedding, device=world.device),
+            generator=generator,
+            noise=noise,
+        )
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The latest value of everything measured in this stage."""
+        return self.journal.values
+
+    # -- stages -------------------------------------------------------------------------------------------------------
+
+    def stage(self, name: str, config: StageConfig) -> Iterator[Batch]:
+        """Yield one batch per iteration; schedule, averages, history, checkpoints and rollbacks happen around it.
+
+        A resumed run skips finished stages and continues where it stopped.
+        """
+        state = self.state
+        if STAGES.index(state.stage) > STAGES.index(name):
+            return
+        if self.is_before(name):
+            # Empty moments: those of the stage before belong to other losses.
+            state.optimiser = adam(state.net, config)
+            state.stage, state.iteration, state.objective = name, 0, None
+            self.guard.begin_stage(pack(state))
+            if name == "step1" and config.iterations and (symptom := cold_sampler(self.config.sampler)) is not None:
+                self.recovery.warn(symptom)
+        self.values.clear()  # a line of history tells of its own stage only
+        state.net.train()
+        while state.iteration < config.iterations:
+            for group in state.optimiser.param_groups:
+                group["lr"] = config.learning_rate * rate(state.iteration, config) * self.guard.rate
+            with self.journal.timed_as_loss():
+                yield self._batch(config.batch_size)
+            if self.recovery.went_wrong():
+                if state.stage != name:  # this attempt was given up
+                    return
+                continue
+            state.iteration += 1
+            # Averages decay faster at first, so that a stage's initial weights do not linger.
+            state.update_average(min(config.average, state.iteration / (state.iteration + 10)))
+            if state.iteration % WINDOW == 0 or state.iteration == config.iterations:
+                self._look(name, config)
+            if state.iteration % self.config.guard.every == 0:
+                self.recovery.remember_if_calm()
+            self.recovery.save_if_due()
+        state.load_weights(state.weights())
+        if name == "step1":
+            state.after_step1 = state.weights()
+        if name == "step2" and state.best.objective < state.kept.objective:
+            state.kept = state.best
+        state.stage, state.iteration = f"after {name}", 0
+        self.recovery.save_if_due(stage_ended=config.iterations > 0)
+
+    def attempts(self) -> Iterator[int]:
+        """The starts of step 2 still to be tried, each from the weights of step 1."""
+        config = self.config
+        last = config.n_init if config.step2.iterations else min(1, config.embedding.iterations)
+        for attempt in range(self.state.attempt, last):
+            if attempt > self.state.attempt or self.state.stage == "after step1":
+                self._begin_attempt(attempt)
+            yield attempt
+
+    def is_before(self, name: str) -> bool:
+        """Whether this attempt still has to enter the stage."""
+        return STAGES.index(self.state.stage) < STAGES.index(name)
+
+    def _begin_attempt(self, attempt: int) -> None:
+        """Restore the weights of step 1 with new heads, so that attempts differ only in their clusters."""
+        state = self.state
+        state.attempt, state.best, state.stage = attempt, Best(), "after step1"
+        state.queue = state.queue[:0]
+        weights = state.after_step1
+        generative = self.config.objective.get("generative")
+        if attempt and not (generative and generative.reads_heads):  # otherwise step 1's density is lost with them
+            made = build_net(
+                self.config, self.x.shape[1], self.n_clusters, state.generator, image_shape=self.image_shape
+            )
+            fresh = made.state_dict()
+            heads = ("projector.", "nf_projector.", "prototypes.")
+            weights = {k: fresh[k] if k.startswith(heads) else v for k, v in weights.items()}
+        state.load_weights(weights)
+
+    def _batch(self, size: int) -> Batch:
+        with self.journal.timed("data"):
+            return Batch(self.x[rows := self._draw(size)], rows)
+
+    def _draw(self, size: int) -> torch.Tensor:
+        """Places of rows drawn without replacement; where a constraint groups them, of whole groups."""
+        groups, generator = self.groups, self.state.generator
+        if groups is None:
+            rows = torch.randperm(len(self.x), generator=generator)[: min(size, len(self.x))]
+            return self.world.part(rows)
+        count = max(1, size // groups.shape[1])
+        return groups[self.world.part(torch.randperm(len(groups), generator=generator)[:count])].flatten()
+
+    def _look(self, name: str, config: StageConfig) -> None:
+        state = self.state
+        self.journal.record(self.where() | self.values)
+        faded = state.iteration >= self.config.start.fade * config.iterations
+        objective = state.objective if name == "step2" and faded else None
+        if objective is not None and (objective < state.best.objective or not self.config.keep_best):
+            state.best = Best(objective, state.weights(), state.iteration)
+        if name == "step2" and state.iteration == config.iterations:
+            self._look_for_worries()
+        self.journal.progress(name, state.attempt, state.iteration, config.iterations)
+
+    def where(self) -> dict[str, Any]:
+        """The place in the run, as a line of history has it."""
+        return {"stage": self.state.stage, "attempt": self.state.attempt, "iteration": self.state.iteration}
+
+    @torch.no_grad()
+    def _look_for_worries(self) -> None:
+        used = self.of_all(lambda x: self.state.average.scores(x).argmax(1)).unique()
+        values = self.values | {"empty_clusters": float(self.n_clusters - len(used))}
+        for symptom in worries(values, n_clusters=self.n_clusters, max_drop=self.config.dam.max_drop):
+            self.recovery.warn(symptom)
+
+    # -- verbs of the recipe ------------------------------------------------------------------------------------------
 
     def samples(self, n: int) -> torch.Tensor | None:
-        """Samples of p_Psi for its own loss; None if it learns without."""
-        return self.langevin(n) if self.state.net.density.needs_samples else None
-
-    def langevin(self, n: int) -> torch.Tensor:
-        """Samples of p_Psi: persistent chains moved by SGLD (Sec. 3.1)."""
+        """Samples of p_Psi for its own loss, by persistent chains that SGLD moves (Sec. 3.1); None if it needs none."""
         state, c = self.state, self.config.sampler
+        if not state.net.density.needs_samples:
+            return None
         assert c.noise is not None
         with self.journal.timed("sgld"):
             state.net.refresh_density(self.x)
@@ -49,7 +218,7 @@ class Engine(Stages):
         return samples
 
     def _share_at_box(self, samples: torch.Tensor) -> float:
-        """Share of the coordinates at the box. Where it is large, only those the energy drives there, not the noise."""
+        """Share of coordinates at the edge of the box; if it is large, without those that noise alone took there."""
         box = self.state.buffer.box
         at_box = box.reached(samples)
         if self.world.mean(float(at_box.float().mean())) > self.config.guard.max_at_box:
@@ -57,7 +226,7 @@ class Engine(Stages):
         return self.world.mean(float(at_box.float().mean()))
 
     def walk(self, x: torch.Tensor, *, alone: bool = False) -> tuple[torch.Tensor, DamInfo]:
-        """x'' by DAM (Alg. 1), along the averaged energy: its tangents are steadier than the present one's.
+        """x'' by DAM (Alg. 1), along the averaged energy, whose tangents are steadier than the current one's.
 
         ``alone``: this process walks, and the others do not.
         """
@@ -84,10 +253,36 @@ class Engine(Stages):
         with self.journal.timed("data"):
             return self.augment_rows(batch.x, batch.rows, self.state.noise)
 
-    def with_data_noise(self, x: torch.Tensor) -> torch.Tensor:
-        """Data as the energy sees it: blurred by no more than the sampler's own resolution."""
-        kick = torch.randn(x.shape, generator=self.state.noise, dtype=x.dtype, device=x.device)
-        return x + (self.config.sampler.data_noise or 0.0) * kick
+    def views(
+        self,
+        batch: Batch,
+        first: torch.Tensor,
+        second: torch.Tensor,
+        walked: torch.Tensor | None = None,
+        samples: torch.Tensor | None = None,
+    ) -> Views:
+        """What the terms may look at in this iteration."""
+        config, state = self.config, self.state
+        return Views(
+            net=state.net,
+            average=state.average,
+            x=batch.x,
+            rows=batch.rows,
+            inputs=[first, second] + ([] if walked is None else [walked]),
+            samples=samples,
+            all_labels=state.start_labels,
+            marginals=state.marginals,
+            past=state.queue,
+            tau=temperature(config.objective),
+            start_weight=start_weight(config, state.iteration),
+            data_noise=config.sampler.data_noise or 0.0,
+            burn_in=config.sampler.burn_in,
+            max_gap=config.sampler.max_gap,
+            noise=state.noise,
+            encode=self.encode,
+            apply=self.apply,
+            gather=self.world.gather,
+        )
 
     def apply(self, module: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         """A network's output, computed in the run's precision and handed on in float32: losses stay exact."""
@@ -104,27 +299,39 @@ class Engine(Stages):
             return h
         return torch.cat([self.world.gather(part) for part in h.split(len(views[0]))])
 
-    def descend(self, terms: dict[str, torch.Tensor], weights: dict[str, float]) -> None:
-        """One optimiser step on the weighted sum of the terms; none if the guard sees them diverge."""
+    def of_all(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """A function of all rows, in blocks that a forward pass can hold."""
+        blocks = self.x.split(ROWS_AT_ONCE[self.config.net.encoder])
+        return joined((function(x) for x in blocks), len(self.x))
+
+    def remember(self, views: Views) -> None:
+        """Put the embeddings of x at the head of the queue; every process keeps those of its own rows."""
+        if longest := longest_queue(self.config):
+            own = self.world.part(views.z[: views.n].detach())
+            self.state.queue = torch.cat([own, self.state.queue])[: longest // self.world.size]
+
+    def descend(self, losses: dict[str, Loss]) -> None:
+        """One optimiser step on the weighted sum of the losses; none if the guard sees them diverge."""
         net, optimiser = self.state.net, self.state.optimiser
-        loss = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
+        loss = torch.stack([loss.weight * loss.value for loss in losses.values()]).sum()
         optimiser.zero_grad()
         with self.world.together():  # gathered representations send their gradients back
             self.world.fabric.backward(loss)
         self.world.average_gradients(net.parameters())
         if self._holds_prototypes():
-            net.prototypes.directions.grad = None  # not zero: Adam would count the iterations without one
+            net.prototypes.directions.grad = None  # None, not zero: with zeros, Adam would count these iterations too
         gradients = [p.grad for p in net.parameters() if p.grad is not None]
-        self.values.update({name: float(term.detach()) for name, term in terms.items()})
+        self.values.update({name: float(loss.value.detach()) for name, loss in losses.items()})
         self.values["gradient_norm"] = float(torch.nn.utils.get_total_norm(gradients))
         symptom = divergence(self.values, self.config.guard)
         if symptom is not None and (self.guard.acts or not symptom.is_finite):
-            self._symptom = symptom
+            self.recovery.symptom = symptom
             return
         if symptom is not None:
-            self._warn(symptom)
+            self.recovery.warn(symptom)
         with self.journal.timed("optimiser"):
             optimiser.step()
+        self._judging |= {name for name, loss in losses.items() if loss.judges}
         self._smooth_objective()
 
     def _holds_prototypes(self) -> bool:
@@ -132,7 +339,7 @@ class Engine(Stages):
         return state.stage == "step2" and any(term.holds_prototypes(state.iteration) for term in terms)
 
     def _smooth_objective(self) -> None:
-        parts = [v for k, v in self.values.items() if k.startswith("clustering_") or k == "symbolic"]
+        parts = [value for name, value in self.values.items() if name in self._judging]
         if self.state.stage == "step2" and parts:
             now, old = sum(parts) / len(parts), self.state.objective
             self.state.objective = now if old is None else SMOOTHING * old + (1 - SMOOTHING) * now

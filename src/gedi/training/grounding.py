@@ -1,13 +1,13 @@
-"""Which cluster is which value of a constraint: found from the groups of rows it speaks of, without labels.
+"""Find which cluster is which value of a constraint, from the constrained groups of rows, without labels.
 
-A constraint's probability alone cannot tell: a network that calls every image 0 satisfies a + b == c for certain. So
-the clusters are taken as what is *observed*, and the values as what is hidden behind them. All models of the constraint
-are equally likely beforehand, a value v shows as cluster m with probability P(m | v), and
+The constraint's probability alone is not enough: a network that calls every image 0 satisfies a + b == c for certain.
+So the clusters are taken as *observed*, and the values as hidden behind them. All models of the constraint are equally
+likely beforehand, a value v shows as cluster m with probability P(m | v), and
 
     P(clusters of a group) = mean over the models (v_1, ..., v_k) of P(m_1 | v_1) ... P(m_k | v_k).
 
-Its maximum, found by EM from random starts, has no trivial solution: calling everything 0 explains nothing about which
-clusters stand together. There may be more clusters than values, so a digit written in two ways can be two of them.
+Its maximum, found by EM from random starts, has no trivial solution: calling everything 0 does not explain which
+clusters occur together. There may be more clusters than values, so a digit written in two ways can be two of them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from gedi.logic import Constraint
 
 FIRST, LAST = 15, 100  # EM iterations of every start, and at most of the best ones
 FINALISTS = 4
-MOST_GROUPS = 2_000  # that the search looks at: more make it slower, not better
-PSEUDO = 1.0  # rows that every value has seen before any were: none is ever impossible
+MOST_GROUPS = 2_000  # number of groups used in the search: more make it slower, not better
+PSEUDO = 1.0  # pseudo-count, so that no cluster is impossible for a value
 
 
 class Grounding(NamedTuple):
     """How likely each row is to have each value, given its group and the constraint; and how much that explains."""
 
     values: torch.Tensor  # [rows, values]
-    gain: float  # nats a group by which the constraint explains its clusters better than their sizes alone
+    gain: float  # gain over cluster sizes alone in explaining the clusters, in nats per group
 
 
 def ground(

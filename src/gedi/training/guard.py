@@ -1,6 +1,6 @@
-"""Watches training go wrong: what counts as divergence, what is said about it, and the state to go back to.
+"""Detects divergence, reports it, and keeps a state to go back to.
 
-Nothing is masked: a batch whose numbers left their limits is not stepped on. The run goes back to the last calm state,
+Nothing is masked: no step is taken on a batch that exceeds a limit. The run goes back to the last calm state,
 draws other noise and takes smaller steps; after some tries it stops and says what it saw.
 """
 
@@ -16,12 +16,12 @@ from gedi.errors import GediError
 from gedi.training.config import GuardConfig, SamplerConfig
 
 Packed = tuple[dict[str, torch.Tensor], dict[str, Any]]  # a packed TrainState: tensors and counters
-COLDEST = 0.01  # temperature of a sampler below which it is worth a word
+COLDEST = 0.01  # warn about samplers colder than this
 CALM = 0.1  # a state is worth going back to if every number is below this share of its limit
 
 
 class DivergedError(GediError):
-    """Training left its limits, again and again; ``events`` tells what was seen and done."""
+    """Training exceeded its limits repeatedly; ``events`` records what was seen and done."""
 
     def __init__(self, message: str, events: list[dict[str, Any]] | None = None) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class Symptom(NamedTuple):
 
 COOLER = "lower the stage's learning_rate, or keep the sampler at temperature 1 (sampler.step unset)"
 
-WALLS = "if it is so from the first iteration, raise sampler.box_margin or lower sampler.data_noise"
+WALLS = "if it happens from the first iteration, raise sampler.box_margin or lower sampler.data_noise"
 
 
 def divergence(values: Mapping[str, float], limits: GuardConfig) -> Symptom | None:
@@ -60,7 +60,7 @@ def is_calm(values: Mapping[str, float], limits: GuardConfig) -> bool:
     """Whether all numbers are far from their limits."""
     finite = all(math.isfinite(value) for value in values.values())
     measures = _measures(values, limits)
-    del measures["max_at_box"]  # where rows are few or columns many, noise alone takes a share of the samples there
+    del measures["max_at_box"]  # with few rows or many columns, noise alone moves some samples to the edge
     return finite and all(value <= CALM * limit for _, value, limit, _ in measures.values())
 
 
@@ -82,7 +82,7 @@ def _measures(values: Mapping[str, float], limits: GuardConfig) -> dict[str, tup
 
 
 def cold_sampler(sampler: SamplerConfig) -> Symptom | None:
-    """A sampler that climbs rather than samples: settings alone tell, before the first iteration.
+    """A sampler that climbs rather than samples, recognised from its settings before the first iteration.
 
     Where its drift is bounded it climbs no faster than noise spreads, however steep the energy becomes.
     """
@@ -92,8 +92,8 @@ def cold_sampler(sampler: SamplerConfig) -> Symptom | None:
     if temperature >= COLDEST:
         return None
     return Symptom(
-        f"the sampler's temperature, noise**2 / (2 step), is {temperature:.2g} where samples of the density have 1: it "
-        "climbs rather than samples, and the energy may grow without end",
+        f"the sampler's temperature, noise**2 / (2 step), is {temperature:.2g}, but sampling the density needs 1: it "
+        "climbs rather than samples, and the energy may grow without bound",
         "leave sampler.step unset, or bound the drift with sampler.max_drift",
     )
 
@@ -117,7 +117,7 @@ def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | N
         found.append(
             Symptom(
                 f"{empty} of {n_clusters} clusters have no rows",
-                "ask for fewer clusters, or raise objective.clustering.firmness or n_init",
+                "use fewer clusters, or raise objective.clustering.firmness or n_init",
             )
         )
     return found

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gedi.data.image_augment import PAPER, ImageAugment
+from gedi.objectives.clustering import Sinkhorn
+from gedi.objectives.generative import Energy
+from gedi.objectives.negative_free import Gaussian
 from gedi.training.config import (
     AugmentConfig,
     DamConfig,
@@ -16,7 +19,6 @@ from gedi.training.config import (
     StartConfig,
     TrainingConfig,
 )
-from gedi.training.terms import Energy, Gaussian, Sinkhorn
 
 
 def images() -> TrainingConfig:

@@ -1,4 +1,4 @@
-"""What a run tells while it trains: values, lines of history, warnings, progress, and where the time went."""
+"""What a run records while it trains: values, lines of history, warnings, progress, and where the time went."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from gedi.training.guard import GuardWarning
@@ -30,7 +31,7 @@ class Log(Protocol):
 
 
 class Checkpoints(Protocol):
-    """Keeps packed states, and gives the newest back if it can be one of this run's."""
+    """Stores packed states, and returns the newest one if it belongs to this run."""
 
     skipped: list[str]
 
@@ -39,11 +40,22 @@ class Checkpoints(Protocol):
     def load(self, **of: Any) -> tuple[dict[str, Any], dict[str, Any]]: ...
 
 
+@dataclass(frozen=True)
+class Hooks:
+    """What a caller plugs into a run; all of it is optional."""
+
+    progress: Callable[[Progress], None] | None = None  # called at every line of history
+    log: Log | None = None
+    checkpoints: Checkpoints | None = None  # where the run saves its state, and resumes from
+    save_every: float = 30.0  # seconds between checkpoints
+    should_stop: Callable[[], bool] = lambda: False  # asked after every iteration
+
+
 class Journal:
     """Keeps a run's history; only the main process shows it to anyone."""
 
-    def __init__(self, *, is_main: bool, on_progress: Callable[[Progress], None] | None, log: Log | None) -> None:
-        self.on_progress, self.log = (on_progress, log) if is_main else (None, None)
+    def __init__(self, hooks: Hooks, *, is_main: bool) -> None:
+        self.on_progress, self.log = (hooks.progress, hooks.log) if is_main else (None, None)
         self.is_main = is_main
         self.values: dict[str, float] = {}  # the latest value of everything measured in this stage
         self.history: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""A trained model: what fit returns, what a RUN folder holds, what estimator and command line ask."""
+"""A trained model: what a fit returns, what a RUN folder holds, and what answers for new rows."""
 
 from __future__ import annotations
 
@@ -12,24 +12,15 @@ import numpy as np
 import torch
 
 from gedi.data import Scaler
-from gedi.data.augment import Augment, row_augmentation
 from gedi.data.pixels import usual_ends, values_of_bytes
-from gedi.data.scaled_rows import Rows, joined, scaled
+from gedi.data.scaled_rows import joined
 from gedi.errors import DataError
-from gedi.nets import GediNet, MLPEncoder
-from gedi.objectives import cluster_log_probs
+from gedi.nets import GediNet
+from gedi.objectives.clustering import cluster_log_probs
+from gedi.objectives.term import temperature
 from gedi.sampling import Box, sgld
-from gedi.training.build import fill_from_data
-from gedi.training.config import TrainingConfig, check, to_dict
-from gedi.training.engine import Engine
-from gedi.training.journal import Checkpoints, Log, Progress
-from gedi.training.objective import temperature
-from gedi.training.recipe import train
-from gedi.training.terms.generative import settled
-from gedi.training.world import World
-
-CHUNK = 4096  # rows a forward pass at prediction time
-IMAGE_CHUNK = 256  # images a forward and backward pass
+from gedi.training.build import ROWS_AT_ONCE
+from gedi.training.config import TrainingConfig
 
 
 @dataclass
@@ -64,7 +55,7 @@ class TrainedModel:
 
     @property
     def columns(self) -> list[str] | None:
-        """Names of the features, if the table that it was trained on had them; the results may come from a stranger."""
+        """Feature names, if the training table had them; checked, as the results file is untrusted."""
         names = self.results.get("columns")
         if not isinstance(names, list) or len(names) != self.n_features:
             return None
@@ -93,7 +84,7 @@ class TrainedModel:
 
     @property
     def has_clusters(self) -> bool:
-        """Purely generative methods (JEM) have no cluster head: every row is of cluster 0."""
+        """Purely generative methods (JEM) have no cluster head: every row is in cluster 0."""
         return self.config.embedding.iterations + self.config.step2.iterations > 0
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
@@ -155,113 +146,13 @@ class TrainedModel:
                 generator=generator,
             )[0]
 
-        at_once = n if self.config.net.encoder == "mlp" else IMAGE_CHUNK
+        at_once = n if self.config.net.encoder == "mlp" else ROWS_AT_ONCE[self.config.net.encoder]
         moved = torch.cat([move(some) for some in starts.split(at_once)])
         return self.scaler.inverse(moved.numpy(), dtype=np.float64)
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
-        size = CHUNK if self.config.net.encoder == "mlp" else IMAGE_CHUNK
+        size = ROWS_AT_ONCE[self.config.net.encoder]
         starts = range(0, len(x), size)
         blocks = (torch.from_numpy(self.scaler.transform(x[i : i + size])).to(self._type) for i in starts)
         with torch.no_grad():
             return joined((function(rows) for rows in blocks), len(x)).double().numpy()
-
-
-@torch.no_grad()
-def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, burn_in: float | None) -> torch.Tensor:
-    """The persistent chains that stand for p_Psi; those restarted last are still on their way."""
-    if not net.density.needs_samples:  # the chains have not moved since they were made
-        return net.eval().density.sample(len(chains), torch.Generator().manual_seed(0))  # type: ignore[return-value]
-    if burn_in is None:
-        return chains
-    size = CHUNK if isinstance(net.encoder, MLPEncoder) else IMAGE_CHUNK
-    data, sampled = (joined(map(net.eval().log_density, rows.split(size)), len(rows)) for rows in (x, chains))
-    return chains[settled(data, sampled, burn_in)]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a fit computes from its rows before anything is trained."""
-
-    config: TrainingConfig  # with all lengths filled in
-    scaler: Scaler
-    rows: Rows  # scaled
-    augment: Augment
-
-
-def prepare(x: np.ndarray, config: TrainingConfig, image_shape: tuple[int, ...] | None = None) -> Prepared:
-    """Scale checked rows [n, d], and look up their scale and neighbours."""
-    scaler = Scaler().fit(x, mode=config.scaling)
-    rows = scaled(x, scaler)
-    config = fill_from_data(config, rows)
-    box = (-1.0, 1.0) if config.scaling == "pixels" else None
-    return Prepared(config, scaler, rows, row_augmentation(config.augment, rows, image_shape, box=box))
-
-
-def fit_rows(
-    x: np.ndarray,
-    *,
-    n_clusters: int,
-    config: TrainingConfig,
-    seed: int,
-    image_shape: tuple[int, ...] | None = None,
-    prepared: Prepared | None = None,
-    groups: np.ndarray | None = None,
-    world: World | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
-    log: Log | None = None,
-    checkpoints: Checkpoints | None = None,
-    save_every: float = 30.0,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> TrainedModel:
-    """Train on checked rows [n, d] in the user's units; goes on from ``checkpoints`` if they hold any.
-
-    ``prepared`` is what `prepare` gave for the same rows and settings, if somebody has paid for it already.
-    ``groups`` [g, k] are the places of rows a constraint speaks of together; None: those that follow each other.
-    """
-    check(config)
-    ready = prepare(x, config, image_shape) if prepared is None else prepared
-    config, rows = ready.config, ready.rows
-    engine = Engine(
-        config,
-        rows,
-        n_clusters,
-        seed=seed,
-        augment=ready.augment,
-        image_shape=image_shape,
-        groups=groups,
-        world=world,
-        log=log,
-        on_progress=on_progress,
-        checkpoints=checkpoints,
-        save_every=save_every,
-        should_stop=should_stop,
-    )
-    train(engine)
-    state = engine.state
-    results = {
-        "objective": state.kept.objective,
-        "best_iteration": state.kept.iteration,
-        "walk_crossing": engine.walk_crossing,
-        "gradient_evaluations": state.gradient_evaluations,
-        "seconds": engine.journal.elapsed(),
-        "seed": seed,
-        "n_clusters": n_clusters,
-        "config": to_dict(config),
-        "cost": engine.journal.seconds,
-        "guard": engine.guard.events,
-    }
-    chains = engine.world.gather(state.buffer.chains).cpu()
-    net, box = state.net.cpu(), Box(state.buffer.box.low.cpu(), state.buffer.box.high.cpu())
-    return TrainedModel(
-        net=net,
-        scaler=ready.scaler,
-        config=config,
-        n_clusters=n_clusters,
-        seed=seed,
-        chains=arrived_chains(net, rows, chains, config.sampler.burn_in),
-        box=box,
-        image_shape=image_shape,
-        results=results,
-        history=engine.journal.history,
-    )

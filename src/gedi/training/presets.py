@@ -8,6 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from gedi.errors import ConfigError
+from gedi.objectives.clustering import Sinkhorn
+from gedi.objectives.contrastive import NtXent, ProtoCpc
+from gedi.objectives.generative import ContrastiveEnergy, Energy
+from gedi.objectives.negative_free import Barlow, Gaussian, Vicreg, WMse
+from gedi.objectives.term import Term
 from gedi.training.config import (
     AugmentConfig,
     DamConfig,
@@ -19,8 +24,6 @@ from gedi.training.config import (
     override,
 )
 from gedi.training.image_presets import IMAGE_PRESETS, smoke_images
-from gedi.training.objective import Term
-from gedi.training.terms import Barlow, Contrastive, Energy, Gaussian, NtXent, ProtoCpc, Sinkhorn, Vicreg, WMse
 
 
 def toy() -> TrainingConfig:
@@ -228,7 +231,7 @@ def ebclr(config: TrainingConfig) -> None:
     Embeddings are on the unit sphere here, as everywhere; the original has a small penalty on their length instead.
     """
     _embedding_alone(config, "contrastive", NtXent(similarity="negative_squared_distance", tau=0.2))
-    config.objective["generative"] = Contrastive(weight=0.1, tau=0.2, size=0.0)
+    config.objective["generative"] = ContrastiveEnergy(weight=0.1, tau=0.2, size=0.0)
 
 
 METHODS: dict[str, Callable[[TrainingConfig], None]] = {

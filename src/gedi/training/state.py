@@ -1,4 +1,4 @@
-"""All of a run's state: net, averaged net, optimiser, buffer, queue, random numbers, counters."""
+"""All of a run's state: net, averaged net, optimiser, buffer, queue, random numbers, counters; and how it is packed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from gedi.errors import CheckpointError
 from gedi.files.reading import FAILURES, shown
 from gedi.nets import GediNet
 from gedi.sampling import ReplayBuffer
+from gedi.training.config import StageConfig
 
 Tensors = dict[str, torch.Tensor]
+TRAINED = ("step1", "embedding", "step2")  # the stages that settings describe
+STAGES = ("start", *(name for stage in TRAINED for name in (stage, f"after {stage}")))  # a run's places, in their order
 
 
 @dataclass
@@ -28,7 +31,7 @@ class Best:
 
 @dataclass
 class TrainState:
-    """What a run would need to go on: nothing else changes while it trains."""
+    """Everything a run needs to resume; nothing else changes during training."""
 
     net: GediNet
     average: GediNet  # exponentially averaged weights of `net`
@@ -36,7 +39,7 @@ class TrainState:
     buffer: ReplayBuffer
     queue: torch.Tensor  # past embeddings for Sinkhorn, newest first
     generator: torch.Generator  # what all processes must agree on: batches, first weights
-    noise: torch.Generator  # all other noise; the same as `generator` where one process trains on the CPU
+    noise: torch.Generator  # all other noise; the same object as `generator` when one process trains on the CPU
     stage: str = "start"
     iteration: int = 0
     attempt: int = 0
@@ -76,6 +79,21 @@ def averaged_copy(net: GediNet) -> GediNet:
     return copy.deepcopy(net).requires_grad_(False).eval()
 
 
+def adam(net: torch.nn.Module, config: StageConfig) -> torch.optim.Adam:
+    """Adam with empty moments."""
+    return torch.optim.Adam(net.parameters(), lr=config.learning_rate, betas=config.betas, foreach=True)
+
+
+def rate(iteration: int, config: StageConfig) -> float:
+    """Learning rate relative to its top: linear warm-up, plateau, cosine decay to ``final_rate``."""
+    warm = min(1.0, (iteration + 1) / max(1, min(config.warmup, config.iterations // 10)))
+    decay_from = config.decay_from * config.iterations
+    if iteration < decay_from:
+        return warm
+    share = (iteration - decay_from) / max(1.0, config.iterations - decay_from)
+    return warm * (config.final_rate + (1 - config.final_rate) * (1 + math.cos(math.pi * share)) / 2)
+
+
 # -- as tensors and counters -------------------------------------------------------------------------------------------
 
 
@@ -113,7 +131,8 @@ def unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> Non
     try:
         _unpack(state, tensors, counters)
     except FAILURES as error:
-        raise CheckpointError(f"The checkpoint is not of this run: {shown(str(error), 250).rstrip('.')}.") from error
+        why = shown(str(error), 250).rstrip(".")
+        raise CheckpointError(f"The checkpoint does not belong to this run: {why}.") from error
 
 
 def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> None:
@@ -129,7 +148,7 @@ def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> No
     moments: dict[int, Tensors] = {}
     for key, value in group("optimiser").items():
         place, name = key.split("/")
-        # Copies, here and below: the optimiser would go on writing into the packed state, to which a run may return.
+        # Copies, here and below: the optimiser must not change the packed state, which a rollback may need.
         moments.setdefault(int(place), {})[name] = value.clone()
     settings = state.optimiser.state_dict()
     state.optimiser.load_state_dict({"state": moments, "param_groups": settings["param_groups"]})

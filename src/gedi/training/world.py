@@ -1,7 +1,7 @@
-"""The processes that train together: one, or several on one or many machines. With the engine, all that knows Fabric.
+"""The processes that train together: one, or several on one or many machines. Only this module knows Fabric.
 
-The global batch is cut into equal parts, one a process. Each process samples, walks, augments and encodes its own part;
-then the representations are gathered, and everything that couples a batch (batch norm, Sinkhorn, covariances, the
+The global batch is split into equal parts, one per process. Each process samples, walks, augments and encodes its own
+part; then the representations are gathered, and everything that couples a batch (batch norm, Sinkhorn, covariances, the
 energy gap) is computed by every process on the whole of it. No statistic is ever local, and a loss means the same on
 one process as on a hundred.
 """
@@ -32,8 +32,8 @@ class ProcessLostError(RunError):
 class Hardware:
     """Where a run trains."""
 
-    device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"  # auto: the fastest there is
-    devices: int = 1  # processes on this machine, one a device
+    device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"  # auto: the fastest available
+    devices: int = 1  # processes on this machine, one per device
     nodes: int = 1  # machines
     precision: Literal["32", "bf16-mixed"] = "32"  # of the networks; sampling, Sinkhorn and losses stay in float32
     timeout: float = 600.0  # seconds a process waits for the others before it gives up
@@ -49,8 +49,8 @@ class World:
         asked, started = hardware.devices * hardware.nodes, started_processes()
         if started not in (1, asked) or (asked == 1 and not is_first_process()):
             raise ConfigError(
-                f"{started} processes were started, but --devices {hardware.devices} and --nodes {hardware.nodes} ask "
-                f"for {asked}: give --devices as many as there are on each machine, and --nodes."
+                f"{started} processes were started, but --devices {hardware.devices} and --nodes {hardware.nodes} mean "
+                f"{asked}: set --devices to the number of processes on each machine, and --nodes to that of machines."
             )
         many = asked > 1
         strategy = DDPStrategy(timeout=timedelta(seconds=hardware.timeout)) if many else "auto"
@@ -107,7 +107,7 @@ class World:
             return cast("torch.Tensor", _Gather.apply(part.contiguous(), self.rank, self.size))
 
     def gathered(self, tensors: dict[str, torch.Tensor], names: tuple[str, ...]) -> dict[str, torch.Tensor]:
-        """With the tensors of these names, of which every process has its own, put together."""
+        """The same tensors, with those named concatenated over all processes."""
         if self.size == 1:
             return tensors
         own = [name for name in tensors if name.rpartition("/")[2] in names]
@@ -202,6 +202,6 @@ def started_processes() -> int:
 
 
 def is_first_process() -> bool:
-    """Whether this process is the first of its run, told before any `World` is made: from what the launcher set."""
+    """Whether this process is the first of its run, read from the launcher's environment before any `World` exists."""
     names = ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK")
     return all(os.environ.get(name, "0") == "0" for name in names)

@@ -1,0 +1,153 @@
+"""An objective is a set of weighted terms, each of a family and a kind, with settings of its own.
+
+    objective: {generative: {kind: energy, weight: 1}, clustering: {kind: sinkhorn, weight: 1, tau: 0.1}}
+
+To add a kind, write a dataclass derived from `Term` (or from a family's base class) in a file of this folder, and give
+it a ``kind``: nothing else has to know. A package of your own names its class under the entry point ``gedi.terms``, as
+FAMILY.KIND; the family may be a new one.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from gedi.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
+
+    from gedi.logic import Constraint
+    from gedi.objectives.views import Views
+
+ENTRY_POINTS = "gedi.terms"  # names are FAMILY.KIND
+DEFAULT_TAU = 0.1  # temperature of p(y|x) if no cluster term sets one
+
+
+class Loss(NamedTuple):
+    """One loss of a batch, its weight in this iteration, and whether it counts when states and starts are compared."""
+
+    value: torch.Tensor
+    weight: float
+    judges: bool = False
+
+
+@dataclass
+class Term(ABC):
+    """One term of the objective: its settings, and its losses on a batch."""
+
+    kind: str = ""  # its name within the family
+    weight: float = 1.0  # weight of its loss; 0 removes the term
+    family: ClassVar[str] = ""
+    equation: ClassVar[str] = ""  # where it comes from
+    has_clusters: ClassVar[bool] = False  # it needs clusters to start from, so it waits for step 2
+    trains_prototypes: ClassVar[bool] = False  # clusters are read from its prototypes, without k-means
+
+    def __init_subclass__(cls, family: str | None = None, **options: Any) -> None:
+        """A class with a kind of its own becomes a setting of its family."""
+        super().__init_subclass__(**options)
+        cls.family = family or cls.family
+        if cls.family and cls.__dict__.get("kind"):
+            _KINDS.setdefault(cls.family, {})[cls.kind] = cls
+
+    @abstractmethod
+    def losses(self, views: Views) -> dict[str, Loss]:
+        """The losses of a batch, by name; nothing else changes."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it takes part at all."""
+        return bool(self.weight)
+
+    @property
+    def walks(self) -> bool:
+        """Whether it compares rows with the ends of their walks (DAM)."""
+        return False
+
+    @property
+    def memory(self) -> int:
+        """How many past embeddings it wants to see beside the batch's."""
+        return 0
+
+    @property
+    def constraint(self) -> Constraint | None:
+        """What must hold between rows that belong together; None: rows stand alone."""
+        return None
+
+    def is_due(self, iteration: int) -> bool:
+        """Whether it takes part in this iteration of a stage in which several terms train."""
+        return True
+
+    def holds_prototypes(self, iteration: int) -> bool:
+        """Whether the prototypes must not move in this iteration of step 2."""
+        return False
+
+    def relabels(self, iteration: int) -> bool:
+        """Whether every row gets a new label (k-means of the embeddings) before this iteration of step 2."""
+        return False
+
+    def anchored(self, views: Views) -> dict[str, Loss]:
+        """Losses that tie the clusters to where they started."""
+        return {}
+
+    def check(self) -> None:
+        """Raise a ConfigError for settings that cannot work."""
+        not_negative(weight=self.weight)
+
+
+Objective = dict[str, Term]
+_KINDS: dict[str, dict[str, type[Term]]] = {}
+
+
+def kinds() -> dict[str, dict[str, type[Term]]]:
+    """All terms by family and kind, including those of other packages."""
+    import gedi.objectives
+
+    for module in pkgutil.iter_modules(gedi.objectives.__path__):
+        import_module(f"gedi.objectives.{module.name}")
+    known = {family: dict(members) for family, members in _KINDS.items()}
+    for entry in entry_points(group=ENTRY_POINTS):
+        family, _, kind = entry.name.partition(".")
+        try:
+            term = entry.load()
+        except Exception as error:  # whatever another package raises, the name of the entry point helps
+            raise ConfigError(f"The term {entry.name} of another package cannot be loaded: {error}") from error
+        known.setdefault(family, {})[kind] = term
+    return known
+
+
+def active(objective: Objective) -> Objective:
+    """The terms that take part."""
+    return {family: term for family, term in objective.items() if term.is_active}
+
+
+def constraint_of(objective: Objective) -> Constraint | None:
+    """The constraint of the active terms, if there is one."""
+    found = [constraint for term in active(objective).values() if (constraint := term.constraint) is not None]
+    if len(found) > 1:
+        raise ConfigError("There are several constraints: put all lines into one constraint.")
+    return found[0] if found else None
+
+
+def temperature(objective: Objective) -> float:
+    """Of p(y|x): the cluster term's, if there is one, otherwise the constraint's."""
+    terms = (objective.get("clustering"), objective.get("symbolic"))
+    return next((tau for term in terms if (tau := getattr(term, "tau", None)) is not None), DEFAULT_TAU)
+
+
+def positive(**values: float) -> None:
+    """Refuse values that are not above zero, NaN included."""
+    for name, value in values.items():
+        if not value > 0:
+            raise ConfigError(f"{name} must be positive, got {value}")
+
+
+def not_negative(**values: float) -> None:
+    """Refuse values below zero, NaN included."""
+    for name, value in values.items():
+        if not value >= 0:
+            raise ConfigError(f"{name} must not be negative, got {value}")

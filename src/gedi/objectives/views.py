@@ -1,0 +1,104 @@
+"""What the terms of one iteration may look at: views of a batch, each encoded once, however many terms use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from gedi.nets import GediNet
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+
+@dataclass
+class Views:
+    """Two views of every row of the global batch, the end of its walk if there is one, and what a run knows so far.
+
+    ``x``, ``inputs``, ``rows`` and ``samples`` are this process's part of the batch. Representations, embeddings,
+    scores and labels are those of the global batch, so that a loss means the same on one process as on many. They hold
+    the views one after the other; `pair` and `scores_by_view` pick from them.
+    """
+
+    net: GediNet
+    average: GediNet  # the averaged weights of ``net``
+    x: torch.Tensor
+    rows: torch.Tensor  # the places of ``x`` in the data
+    inputs: list[torch.Tensor]  # x or a view of it, its view x', and x'' if there are walks
+    samples: torch.Tensor | None  # of p_Psi, if it learns from them
+    all_labels: torch.Tensor | None  # the label of every row of the data so far; None: there are none
+    marginals: torch.Tensor | None  # cluster sizes to expect; None: equal
+    past: torch.Tensor  # embeddings of earlier batches, this process's part
+    tau: float  # temperature of p(y|x)
+    start_weight: float  # what the weight of the start is multiplied with in this iteration
+    data_noise: float  # how far the density's data are blurred
+    burn_in: float | None  # samples this far below the least likely data do not count
+    max_gap: float | None  # while samples lag this far behind the data, the density waits for them
+    noise: torch.Generator
+    encode: Callable[..., torch.Tensor]  # representations of the global batch, by one pass through the encoder
+    apply: Callable[[Function, torch.Tensor], torch.Tensor]  # a network's output in the run's precision, as float32
+    gather: Function  # the parts of all processes, one after the other
+
+    @cached_property
+    def h(self) -> torch.Tensor:
+        """Representations, from one pass through the encoder."""
+        return self.encode(*self.inputs)
+
+    @property
+    def n(self) -> int:
+        """Rows of the global batch."""
+        return len(self.h) // len(self.inputs)
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.net.prototypes.directions)
+
+    @cached_property
+    def z(self) -> torch.Tensor:
+        """Embeddings on the unit sphere."""
+        return self.apply(self.net.projector, self.h)
+
+    @cached_property
+    def scores(self) -> torch.Tensor:
+        """Cosine scores U^T g(x)."""
+        return self.net.prototypes(self.z)
+
+    @cached_property
+    def scores_by_view(self) -> tuple[torch.Tensor, ...]:
+        """The scores of x, x' and, if there are walks, x''."""
+        return self.scores.split(self.n)
+
+    @torch.no_grad()
+    def past_scores(self) -> torch.Tensor:
+        """Scores of the past embeddings of all processes, without gradient."""
+        return self.net.prototypes(self.gather(self.past))
+
+    @cached_property
+    def features(self) -> torch.Tensor:
+        """Of the pair alone: embeddings by L_NF's own projector, not normalised."""
+        return self.apply(self.net.nf_projector, self.h[: 2 * self.n])
+
+    @cached_property
+    @torch.no_grad()
+    def teacher_scores(self) -> torch.Tensor:
+        """Of the pair alone: scores by the averaged weights, without gradient."""
+        return torch.cat([self.gather(self.apply(self.average.scores, view)) for view in self.inputs[:2]])
+
+    def one_hot_labels(self) -> torch.Tensor:
+        """The labels of the batch so far, one row of zeros and a one each."""
+        assert self.all_labels is not None
+        labels = self.all_labels[self.gather(self.rows)]
+        return torch.nn.functional.one_hot(labels, self.n_clusters).to(self.scores.dtype)
+
+    def blurred(self) -> torch.Tensor:
+        """x as the density sees it: blurred by no more than the sampler's own resolution."""
+        x = self.x
+        return x + self.data_noise * torch.randn(x.shape, generator=self.noise, dtype=x.dtype, device=x.device)
+
+    def pair(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The parts of the two views."""
+        return values[: self.n], values[self.n : 2 * self.n]

@@ -1,0 +1,81 @@
+"""A fit: from rows to a trained model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from gedi.data.scaled_rows import Rows, joined
+from gedi.nets import GediNet
+from gedi.objectives.generative import settled
+from gedi.sampling import Box
+from gedi.training.build import ROWS_AT_ONCE, Prepared, prepare
+from gedi.training.config import TrainingConfig, to_dict
+from gedi.training.engine import Engine
+from gedi.training.journal import Hooks
+from gedi.training.model import TrainedModel
+from gedi.training.recipe import train
+from gedi.training.world import World
+
+
+def fit_rows(
+    x: np.ndarray,
+    *,
+    n_clusters: int,
+    config: TrainingConfig,
+    seed: int,
+    image_shape: tuple[int, ...] | None = None,
+    groups: Any = None,
+    world: World | None = None,
+    hooks: Hooks | None = None,
+) -> TrainedModel:
+    """Train on checked rows [n, d] in the user's units."""
+    ready = prepare(x, config, n_clusters, image_shape=image_shape, groups=groups)
+    return fit_prepared(ready, seed=seed, world=world, hooks=hooks)
+
+
+def fit_prepared(ready: Prepared, *, seed: int, world: World | None = None, hooks: Hooks | None = None) -> TrainedModel:
+    """Train on prepared rows; resumes from the checkpoints of ``hooks``, if they hold any."""
+    run = Engine(ready, seed=seed, world=world, hooks=hooks)
+    train(run)
+    state, config = run.state, ready.config
+    results = {
+        "objective": state.kept.objective,
+        "best_iteration": state.kept.iteration,
+        "walk_crossing": run.walk_crossing,
+        "gradient_evaluations": state.gradient_evaluations,
+        "seconds": run.journal.elapsed(),
+        "seed": seed,
+        "n_clusters": ready.n_clusters,
+        "config": to_dict(config),
+        "cost": run.journal.seconds,
+        "guard": run.guard.events,
+    }
+    chains = run.world.gather(state.buffer.chains).cpu()
+    net, box = state.net.cpu(), Box(state.buffer.box.low.cpu(), state.buffer.box.high.cpu())
+    return TrainedModel(
+        net=net,
+        scaler=ready.scaler,
+        config=config,
+        n_clusters=ready.n_clusters,
+        seed=seed,
+        chains=arrived_chains(net, ready.rows, chains, config),
+        box=box,
+        image_shape=ready.image_shape,
+        results=results,
+        history=run.journal.history,
+    )
+
+
+@torch.no_grad()
+def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, config: TrainingConfig) -> torch.Tensor:
+    """The persistent chains that stand for p_Psi; those restarted last are still on their way."""
+    if not net.density.needs_samples:  # the chains have not moved since they were made
+        return net.eval().density.sample(len(chains), torch.Generator().manual_seed(0))  # type: ignore[return-value]
+    if config.sampler.burn_in is None:
+        return chains
+    size = ROWS_AT_ONCE[config.net.encoder]
+    data, sampled = (joined(map(net.eval().log_density, rows.split(size)), len(rows)) for rows in (x, chains))
+    return chains[settled(data, sampled, config.sampler.burn_in)]
