@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gedi.logic import Categorical, Constraint, all_different
-from gedi.training import recipe
+from gedi.training import start
 from gedi.training.config import override
 from gedi.training.grounding import Grounding, ground
 
@@ -96,7 +96,7 @@ def test_the_start_has_the_constraints_values(make_engine, ordered, kind, turned
     run = make_engine(ordered(start__kind=kind))  # rows 0-39 are one blob, 40-79 the other
     groups = torch.arange(80).view(2, 40).T
     run.groups = groups.flip(1) if turned else groups
-    labels = recipe.find_start(run, seed=0).labels
+    labels = start.find_start(run, seed=0).labels
     assert (labels[:40] == int(turned)).all() and (labels[40:] == 1 - int(turned)).all()
 
 
@@ -110,12 +110,12 @@ def test_only_the_better_half_of_several_clusterings_is_used(make_engine, ordere
         gain, values = next(gains)
         return Grounding(values[labels], gain)
 
-    monkeypatch.setattr(recipe, "ground", ground)
+    monkeypatch.setattr(start, "ground", ground)
     labels = np.repeat([0, 1], 40)
-    assert np.array_equal(recipe.grounded(run, [labels] * 4), labels)
+    assert np.array_equal(start.grounded(run, [labels] * 4), labels)
 
 
 def test_grounding_can_be_left_out(make_engine, ordered, tiny):
     run, plain = make_engine(ordered(start__kind="kmeans", start__ground=0)), make_engine(tiny(start__kind="kmeans"))
     run.groups = torch.arange(80).view(2, 40).T
-    assert np.array_equal(recipe.find_start(run, seed=0).labels, recipe.find_start(plain, seed=0).labels)
+    assert np.array_equal(start.find_start(run, seed=0).labels, start.find_start(plain, seed=0).labels)

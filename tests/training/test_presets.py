@@ -10,7 +10,7 @@ from gedi.errors import ConfigError
 from gedi.objectives.negative_free import Gaussian
 from gedi.runs.expected import check_sizes
 from gedi.training import engine as engine_module
-from gedi.training import model as model_module
+from gedi.training import fit as fit_module
 from gedi.training.config import check, get, paths
 from gedi.training.fit import fit_rows
 from gedi.training.presets import ABLATIONS, METHODS, PRESETS, preset, with_method
@@ -127,8 +127,8 @@ def test_two_encoders_share_no_weights(blobs, tiny):
 @pytest.mark.parametrize("name", [*METHODS, *ABLATIONS])
 def test_all_run_through_the_same_recipe(blobs, tiny, monkeypatch, name):
     seen = []
-    original = model_module.train
-    monkeypatch.setattr(model_module, "train", lambda run: (seen.append(run), original(run)))
+    original = fit_module.train
+    monkeypatch.setattr(fit_module, "train", lambda run: (seen.append(run), original(run)))
     config = with_method(tiny(), name) if name in METHODS else ablated(tiny(), name)
     model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
     assert len(seen) == 1 and model.net is seen[0].state.net
