@@ -1,4 +1,4 @@
-"""Constraints to test with: a cache of their own, and random ones beside an independent meaning in plain Python."""
+"""A cache for the tests, and random constraints with their meaning in plain Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _own_cache(tmp_path_factory, monkeypatch):
 
 
 class Random(NamedTuple):
-    """A formula, and what it should mean: a function of {name: value}."""
+    """A formula, and its meaning as a function of {name: value}."""
 
     formula: Formula
     meaning: Callable[[dict[str, int]], bool]
@@ -30,7 +30,7 @@ class Random(NamedTuple):
 
 
 def models(variables: list[Categorical], meaning: Callable[[dict[str, Any]], bool]) -> torch.Tensor:
-    """Satisfying rows of value indices, by asking about each combination."""
+    """Satisfying rows of value indices, by trying every combination."""
     names = [v.name for v in variables]
     rows = [
         [v.values.index(x) for v, x in zip(variables, row, strict=True)]
@@ -43,7 +43,7 @@ def models(variables: list[Categorical], meaning: Callable[[dict[str, Any]], boo
 def model_log_probs(
     variables: list[Categorical], rows: torch.Tensor, log_probs: dict[str, torch.Tensor]
 ) -> torch.Tensor:
-    """log probability of each model, [batch, models]."""
+    """The log-probability of each model, [batch, models]."""
     return sum(log_probs[v.name][:, rows[:, i]] for i, v in enumerate(variables))  # type: ignore[return-value]
 
 
@@ -57,7 +57,7 @@ def random_log_probs(variables: list[Categorical], batch: int, seed: int = 0, sc
 
 @st.composite
 def random_constraints(draw) -> Random:
-    """Formulas over two to four variables with two to five values, not all starting at zero."""
+    """Formulas over two to four variables of two to five values, some of them negative."""
     variables = []
     for name in "abcd"[: draw(st.integers(2, 4))]:
         low, size = draw(st.integers(-2, 2)), draw(st.integers(2, 5))
@@ -87,7 +87,7 @@ def random_constraints(draw) -> Random:
     def comparison():
         v = draw(st.sampled_from(variables))
         left, f = term(2)
-        shifted, moved = left + v, lambda w: f(w) + w[v.name]  # a variable at least, so that it is a formula
+        shifted, moved = left + v, lambda w: f(w) + w[v.name]  # with a variable, so that the comparison is a formula
         right, g = term(1)
         return draw(
             st.sampled_from(
@@ -128,7 +128,7 @@ def random_constraints(draw) -> Random:
         }[kind]
 
     built, meaning = formula(2)
-    # Every variable has to be used; the last comparison is always true.
+    # Uses every variable; these comparisons are always true.
     for v in variables:
         built = built & (v >= min(v.values))
     return Random(built, lambda w: bool(meaning(w)), variables)

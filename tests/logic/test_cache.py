@@ -1,4 +1,4 @@
-"""Compiled circuits are kept, found again, and never trusted when damaged."""
+"""Compiled circuits are stored and found again; damaged files are never used."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def same(one: Constraint, two: Constraint) -> bool:
     return one.circuit.sizes == two.circuit.sizes and all(np.array_equal(a, b) for a, b in pairs)
 
 
-def test_a_second_compilation_reads_the_first(monkeypatch):
+def test_a_circuit_is_compiled_once(monkeypatch):
     first = compile_one()
     assert len(stored()) == 1
     monkeypatch.setattr(sdd, "compile_formula", lambda *_: pytest.fail("compiled again"))
     assert same(first, compile_one())
 
 
-def test_different_constraints_do_not_share_a_place():
+def test_different_constraints_have_different_files():
     v = cells(3)
     for rule in (v[0] < v[1], v[0] <= v[1], v[1] < v[0], v[0] < Categorical("v1", 4)):
         Constraint(rule, method="sdd")
@@ -65,7 +65,7 @@ def test_a_damaged_file_is_compiled_again_and_replaced(damage):
     assert path.read_bytes() == good
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_not_needed(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("GEDI_CACHE", str(tmp_path / "file"))
     log_probs = random_log_probs(cells(), 2)
@@ -91,7 +91,7 @@ print(float(constraint.log_prob({v.name: torch.full((1, 5), 0.2).log() for v in 
 """
 
 
-def test_processes_that_compile_at_once_agree():
+def test_parallel_processes_agree():
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     children = [
         subprocess.Popen([sys.executable, "-c", CHILD], env=environment, stdout=subprocess.PIPE, text=True)
@@ -103,7 +103,7 @@ def test_processes_that_compile_at_once_agree():
     assert [path.suffix for path in cache.folder().iterdir()] == [".safetensors"]
 
 
-def test_threads_that_write_at_once_leave_one_whole_file():
+def test_parallel_writers_leave_one_whole_file():
     constraint = compile_one()
     with ThreadPoolExecutor(8) as pool:
         loaded = list(pool.map(lambda _: (cache.store("name", constraint.circuit), cache.load("name"))[1], range(100)))

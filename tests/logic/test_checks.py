@@ -1,4 +1,4 @@
-"""Log-probabilities that do not fit are refused with one sentence."""
+"""Log-probabilities that do not fit the constraint are refused in one sentence."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def with_nan(x):
         (spoilt("beta", lambda x: x[:, :3]), r"shape \(5, 3\), but 'beta' has 4 values"),
         (spoilt("beta", lambda x: x[0]), r"shape \(4,\)"),
         (spoilt("beta", lambda x: x[:4]), "has 4 rows and log_probs\\['alpha'\\] has 5"),
-        (spoilt("beta", lambda x: x.to("meta")), "'beta'\\] is on meta and log_probs\\['alpha'\\] on cpu"),
+        (spoilt("beta", lambda x: x.to("meta")), "'beta'\\] is on meta and log_probs\\['alpha'\\] is on cpu"),
         (spoilt("beta", lambda x: x.long()), "torch.int64"),
         (spoilt("beta", lambda x: x.tolist()), "list"),
-        (spoilt("beta", with_nan), "'beta'\\], row 2, holds NaN"),
+        (spoilt("beta", with_nan), "'beta'\\], row 2, contains NaN"),
         (spoilt("beta", lambda x: x.exp()), "probabilities, not their logarithms"),
         (spoilt("alpha", lambda x: x + 1), "sum to 2.718, not 1"),
         (spoilt("alpha", lambda x: torch.full_like(x, -torch.inf)), "sum to 0, not 1"),
@@ -48,18 +48,22 @@ def with_nan(x):
     ],
 )
 @pytest.mark.parametrize("question", ["log_prob", "marginals", "entropy", "most_likely"])
-def test_what_does_not_fit_is_named(question, log_probs, says):
+def test_errors_name_the_wrong_input(question, log_probs, says):
     with pytest.raises(LogicError, match=says) as caught:
         getattr(RULE, question)(log_probs)
     assert "\n" not in str(caught.value)
 
 
-def test_the_look_at_the_values_can_be_left_out():
-    RULE.log_prob(spoilt("alpha", lambda x: x + 1), check=False)
+def test_the_check_of_values_can_be_skipped_but_not_that_of_shapes():
+    normalised = good()
+    shifted = normalised | {"alpha": normalised["alpha"] + 1}
+    torch.testing.assert_close(RULE.log_prob(shifted, check=False), RULE.log_prob(normalised) + 1)
+    with pytest.raises(LogicError, match="no entry for 'beta'"):
+        RULE.log_prob({"alpha": normalised["alpha"]}, check=False)
 
 
 @pytest.mark.parametrize("question", ["marginals", "entropy", "most_likely", "sample"])
-def test_nothing_can_be_conditioned_on_the_impossible(question):
+def test_conditioning_on_an_impossible_constraint_is_an_error(question):
     log_probs = {"alpha": torch.tensor([[0.2, 0.3, 0.5], [0, 0, 1.0]]).log(), "beta": torch.eye(4)[[3, 0]].log()}
     options = {"generator": torch.Generator()} if question == "sample" else {}
     with pytest.raises(LogicError, match="Row 1 gives the constraint probability 0"):

@@ -1,4 +1,4 @@
-"""The documentation's examples are run."""
+"""The documentation's examples run and give what they show."""
 
 import doctest
 import re
@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "logic.md"
 
 
 @needs_sdd
-@pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not beside the tests")
+@pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not available")
 def test_the_page_on_constraints():
     result = doctest.testfile(str(PAGE), module_relative=False)
     assert result.attempted > 15
@@ -20,10 +20,10 @@ def test_the_page_on_constraints():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not beside the tests")
+@pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not available")
 def test_order_alone_names_the_clusters_of_handwritten_digits():
     (block,) = re.findall(r"```python\n(import numpy.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     found = {}
     exec(block, found)
     digits = found["digits"].reshape(-1, 3)[found["np"].arange(599)[:, None], found["order"]].ravel()
-    assert (found["model"].labels_ == digits).mean() > 0.85  # cluster 7 is the sevens
+    assert (found["model"].labels_ == digits).mean() > 0.85  # cluster 7 contains the sevens

@@ -1,8 +1,8 @@
-"""Compiled circuits on disk, by the hash of what they were compiled from.
+"""Compiled circuits on disk, named by a hash of their constraint.
 
-A file is written beside its place and renamed into it, so a reader sees a whole file or none; a file that cannot be
-read, or whose contents do not have the hash it says, counts as absent. Nothing here stops a fit: without a cache one
-compiles again.
+A file is written under a temporary name of its own and then renamed, so parallel runs can share the folder and a reader
+sees a whole file or none. A file that cannot be read, or does not match its own hash, counts as missing. Nothing here
+stops a fit: without the cache, the constraint is compiled again.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from safetensors.numpy import save
 
 from gedi.logic.circuit import Circuit
 
-FORMAT = 1  # raise it when circuits are laid out differently
+FORMAT = 1  # increase it when the layout of circuits changes
 
 
 def folder() -> Path:
-    """$GEDI_CACHE, or the user's cache."""
+    """Where circuits are kept: in $GEDI_CACHE, or in the user's cache folder."""
     return Path(os.environ.get("GEDI_CACHE") or pooch.os_cache("gedi")).expanduser() / "circuits"
 
 
 def key(description: Any) -> str:
-    """The name of what is described (plain lists, numbers, strings)."""
+    """The name under which a constraint, described by plain lists, numbers and strings, is stored."""
     text = json.dumps([FORMAT, description], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -42,7 +42,7 @@ def load(name: str) -> Circuit | None:
     try:
         with safe_open(path, framework="np") as file:
             header = file.metadata() or {}
-            arrays = {k: file.get_tensor(k) for k in file.keys()}  # noqa: SIM118 - not a dict
+            arrays = {k: file.get_tensor(k) for k in file.keys()}  # noqa: SIM118 - it is not a dict
         sizes = arrays.pop("sizes")
         layers = tuple(arrays[f"layer{i}"] for i in range(len(arrays)))
     except (OSError, SafetensorError, KeyError, ValueError):
@@ -52,7 +52,7 @@ def load(name: str) -> Circuit | None:
 
 
 def store(name: str, circuit: Circuit) -> None:
-    """Keep the circuit under ``name``; a folder that cannot be written to is no reason to stop."""
+    """Store the circuit under ``name``, if the folder can be written to."""
     arrays = {f"layer{i}": np.ascontiguousarray(layer) for i, layer in enumerate(circuit.layers)}
     arrays["sizes"] = np.asarray(circuit.sizes, dtype=np.int64)
     contents = save(arrays, metadata={"digest": _digest(circuit)})

@@ -1,4 +1,4 @@
-"""Says in one sentence what is wrong with the log-probabilities given to a constraint."""
+"""Checks of the log-probabilities given to a constraint: each error says in one sentence what is wrong."""
 
 from __future__ import annotations
 
@@ -10,41 +10,39 @@ import torch
 from gedi.errors import LogicError
 from gedi.logic.expressions import Categorical
 
-TOLERANCE = {torch.float16: 2e-2, torch.bfloat16: 5e-2}  # of a distribution's sum; rounding alone makes that much
+TOLERANCE = {torch.float16: 2e-2, torch.bfloat16: 5e-2}  # of a distribution's sum, for rounding errors
 DEFAULT_TOLERANCE = 1e-3
 
 
 def check_shapes(log_probs: Mapping[str, torch.Tensor], variables: Sequence[Categorical]) -> None:
-    """Raise a LogicError unless there is one [batch, size] tensor of floats for each variable, and no other."""
+    """Require exactly one floating-point tensor [batch, size] for each variable."""
     names = [v.name for v in variables]
     for name in log_probs:
         if name not in names:
             close = difflib.get_close_matches(str(name), names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"its variables are {', '.join(map(repr, names))}."
             raise LogicError(f"log_probs has {name!r}, which is not a variable of the constraint: {hint}")
-    batch = None
     for v in variables:
         if v.name not in log_probs:
             raise LogicError(f"log_probs has no entry for {v.name!r}: pass its log-probabilities [batch, {v.size}].")
         given = log_probs[v.name]
         if not isinstance(given, torch.Tensor) or not given.is_floating_point():
             kind = given.dtype if isinstance(given, torch.Tensor) else type(given).__name__
-            raise LogicError(f"log_probs[{v.name!r}] is {kind}, not a tensor of floats: pass log_softmax(...).")
+            raise LogicError(f"log_probs[{v.name!r}] is {kind}, not a floating-point tensor: pass log_softmax(...).")
         if given.ndim != 2 or given.shape[1] != v.size:
             raise LogicError(
                 f"log_probs[{v.name!r}] has shape {tuple(given.shape)}, but {v.name!r} has {v.size} values: "
                 f"pass a tensor of shape [batch, {v.size}]."
             )
-        if batch is None:
-            batch = v.name, len(given)
-        elif given.device != log_probs[batch[0]].device:
+        first = log_probs[names[0]]  # already checked
+        if given.device != first.device:
             raise LogicError(
-                f"log_probs[{v.name!r}] is on {given.device} and log_probs[{batch[0]!r}] on "
-                f"{log_probs[batch[0]].device}: move them to one device."
+                f"log_probs[{v.name!r}] is on {given.device} and log_probs[{names[0]!r}] is on {first.device}: "
+                "move them to one device."
             )
-        elif len(given) != batch[1]:
+        if len(given) != len(first):
             raise LogicError(
-                f"log_probs[{v.name!r}] has {len(given)} rows and log_probs[{batch[0]!r}] has {batch[1]}: "
+                f"log_probs[{v.name!r}] has {len(given)} rows and log_probs[{names[0]!r}] has {len(first)}: "
                 "pass the same number of rows for every variable."
             )
 
@@ -52,7 +50,7 @@ def check_shapes(log_probs: Mapping[str, torch.Tensor], variables: Sequence[Cate
 def check_normalised(
     literals: torch.Tensor, log_probs: Mapping[str, torch.Tensor], variables: Sequence[Categorical]
 ) -> None:
-    """Raise a LogicError if a row of some variable is not a distribution; one look at the device if all are."""
+    """Require every row of every variable to be a distribution; if all are, the device is synchronised only once."""
     probabilities = literals.detach().exp().split([v.size for v in variables])
     sums = torch.stack([p.sum(0) for p in probabilities])
     loosest = max(TOLERANCE.get(log_probs[v.name].dtype, DEFAULT_TOLERANCE) for v in variables)
@@ -63,20 +61,20 @@ def check_normalised(
     given = log_probs[name].detach()[row]
     where = f"log_probs[{name!r}], row {row},"
     if bool(given.isnan().any()):
-        raise LogicError(f"{where} holds NaN: look at the network that made it, and at its learning rate.")
+        raise LogicError(f"{where} contains NaN: check the network that produced it, and its learning rate.")
     if bool((given >= 0).all()) and abs(float(given.sum()) - 1) < loosest:
-        raise LogicError(f"{where} holds probabilities, not their logarithms: pass log_softmax(scores, dim=1).")
+        raise LogicError(f"{where} contains probabilities, not their logarithms: pass log_softmax(scores, dim=1).")
     raise LogicError(
         f"{where} has probabilities that sum to {float(sums[place, row]):.4g}, not 1: pass log_softmax(scores, dim=1)."
     )
 
 
 def check_possible(log_prob: torch.Tensor) -> None:
-    """Raise a LogicError if some row rules out every model: there is nothing to condition on."""
+    """Require every row to allow at least one model: otherwise there is nothing to condition on."""
     impossible = torch.isneginf(log_prob)
     if bool(impossible.any()):
         row = int(torch.nonzero(impossible)[0])
         raise LogicError(
-            f"Row {row} gives the constraint probability 0, so nothing is left under it: "
-            "leave the row out, or give every value some probability."
+            f"Row {row} gives the constraint probability 0, so nothing can be said given that it holds: "
+            "omit the row, or give every value some probability."
         )

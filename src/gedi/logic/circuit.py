@@ -1,28 +1,29 @@
-"""Arithmetic circuits as layers of index arrays: what a constraint is compiled to, and what is cached.
+"""Arithmetic circuits as layers of index arrays: what a constraint is compiled to, from its models or from an SDD.
 
 A node is a sum of products. Nodes are numbered: first the literals (variable by variable, value by value), then ONE
 and ZERO, then the sums, layer by layer. Every circuit here is deterministic, decomposable and smooth: a set of
-literals that makes the root true has exactly one literal of each variable and is counted once, so the root is the
+literals that makes the root true has exactly one literal of each variable and is counted once. So the root is the
 polynomial sum over models of prod p, and its derivatives are the marginals.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-CHEAP_PRODUCTS = 1_000  # a layer this small costs what starting its operations costs
+CHEAP_PRODUCTS = 1_000  # evaluating a layer of at most this size costs little more than launching its operations
 
 Product = tuple[int, ...]
 
 
 class Circuit(NamedTuple):
-    """``layers[i]`` is [factors, nodes, products]: node n is the sum over products of the product of its factors."""
+    """``layers[i]`` is [factors, nodes, products]: each node is a sum of products, each product has factors."""
 
     sizes: tuple[int, ...]  # of the variables
-    layers: tuple[np.ndarray, ...]  # int64; short sums are filled with ZERO, short products with ONE
+    layers: tuple[np.ndarray, ...]  # int64; short sums are padded with ZERO, short products with ONE
 
     @property
     def literals(self) -> int:
@@ -32,19 +33,41 @@ class Circuit(NamedTuple):
     def nodes(self) -> int:
         return self.literals + 2 + sum(layer.shape[1] for layer in self.layers)
 
-    @property
-    def products(self) -> int:
-        return sum(layer.shape[1] * layer.shape[2] for layer in self.layers)
-
 
 def from_models(sizes: Sequence[int], models: np.ndarray) -> Circuit:
-    """One layer with one sum: a product for each row of value indices."""
+    """One layer with one sum: a product for each row of value indices, [models, variables]."""
     offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     return Circuit(tuple(sizes), ((models + offsets).T[:, None, :].astype(np.int64),))
 
 
-class Builder:
-    """Collects sums bottom-up, each distinct one once, and lays them out in layers."""
+def from_diagram(root: Any, first_bit: Sequence[int], sizes: Sequence[int], order: Sequence[int]) -> Circuit:
+    """The circuit of a satisfiable SDD over bits whose i-th variable, ``order[i]``, begins at ``first_bit[i]``."""
+    reader = _DiagramReader(first_bit, [sizes[i] for i in order])
+    builder = _Builder(reader.sizes)
+    number: dict[int, Product] = {}  # the factor of each diagram node; the true node has none
+    stack = [(root, False)]
+    while stack:
+        node, done = stack.pop()
+        if node.id in number or node.is_false():
+            continue
+        if node.is_true():
+            number[node.id] = ()
+        elif done:
+            i = reader.position(node)
+            products = [
+                (builder.one_of(i, values), *number[sub.id], *builder.free(i + 1, reader.position(sub)))
+                for sub, values in reader.branches(node)
+            ]
+            number[node.id] = (builder.sum(products),)
+        else:
+            stack.append((node, True))
+            stack.extend((sub, False) for sub, _ in reader.branches(node))
+    top = builder.sum([(*number[root.id], *builder.free(0, reader.position(root)))])
+    return _in_order(builder.build(top), sizes, order)
+
+
+class _Builder:
+    """Collects sums bottom-up, without duplicates, and arranges them in layers."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = tuple(sizes)
@@ -70,13 +93,13 @@ class Builder:
         return self.sum([(self.offsets[variable] + value,) for value in values])
 
     def free(self, first: int, last: int) -> Product:
-        """The factor, if any is needed, that gives variables first .. last-1 any value: it makes the circuit smooth."""
+        """A factor, if needed, that allows variables first to last - 1 any value; it keeps the circuit smooth."""
         factors = tuple(self.one_of(v, range(self.sizes[v])) for v in range(first, last))
         return (self.sum([factors]),) if factors else ()
 
     def build(self, root: int) -> Circuit:
-        """The layers under ``root``, which comes last."""
-        if root <= self.zero:  # a bare literal still needs a layer to stand in
+        """The layers below ``root``, which is the last node."""
+        if root <= self.zero:  # a bare literal still needs a layer
             return Circuit(self.sizes, (np.array([[[root]]], dtype=np.int64),))
         number = list(range(self.zero + 1)) + [-1] * len(self._sums)
         count, layers = self.zero + 1, []
@@ -88,7 +111,7 @@ class Builder:
         return Circuit(self.sizes, tuple(layers))
 
     def _grouped(self, nodes: Sequence[int]) -> list[list[int]]:
-        """Nodes by depth; where filling up would cost more than a layer of its own does, by length of sum too."""
+        """Nodes by depth, and also by length of sum where padding would cost more than an extra layer."""
         by_depth: dict[int, dict[int, list[int]]] = {}
         for node in nodes:
             length = (len(self._of(node)) - 1).bit_length()
@@ -124,3 +147,59 @@ class Builder:
                         seen.add(factor)
                         stack.append(factor)
         return sorted(seen)
+
+
+class _DiagramReader:
+    """Reads an SDD one variable (a group of bits) at a time."""
+
+    def __init__(self, first_bit: Sequence[int], sizes: Sequence[int]) -> None:
+        self.first_bit, self.sizes = list(first_bit), list(sizes)
+        self._tops: dict[int, tuple[int, Any, Any] | None] = {}
+        self._branches: dict[int, list[tuple[Any, list[int]]]] = {}
+
+    def top(self, node: Any) -> tuple[int, Any, Any] | None:
+        """The bit that the node decides on and its successors if the bit is set and if not; None for true and false."""
+        if node.id not in self._tops:
+            self._tops[node.id] = self._read(node)
+        return self._tops[node.id]
+
+    def _read(self, node: Any) -> tuple[int, Any, Any] | None:
+        if node.is_true() or node.is_false():
+            return None
+        if node.is_literal():
+            true, false = node.manager.true(), node.manager.false()
+            return (node.literal, true, false) if node.literal > 0 else (-node.literal, false, true)
+        subs = {
+            prime.literal: sub for prime, sub in node.elements()
+        }  # a prime is one bit, because the vtree is right-linear
+        bit = max(subs)
+        return bit, subs[bit], subs[-bit]
+
+    def position(self, node: Any) -> int:
+        """The index of the variable that the node decides on; one past the last for true and false."""
+        top = self.top(node)
+        return len(self.sizes) if top is None else bisect_right(self.first_bit, top[0]) - 1
+
+    def branches(self, node: Any) -> list[tuple[Any, list[int]]]:
+        """The node's successors, each with the values of its variable that lead there; dead ends are omitted."""
+        if node.id not in self._branches:
+            i = self.position(node)
+            end = self.first_bit[i + 1]
+            targets: dict[int, tuple[Any, list[int]]] = {}
+            for value in range(self.sizes[i]):
+                there, top = node, self.top(node)
+                while top is not None and top[0] < end:
+                    there = top[1] if value >> (end - 1 - top[0]) & 1 else top[2]
+                    top = self.top(there)
+                if not there.is_false():
+                    targets.setdefault(there.id, (there, []))[1].append(value)
+            self._branches[node.id] = list(targets.values())
+        return self._branches[node.id]
+
+
+def _in_order(circuit: Circuit, sizes: Sequence[int], order: Sequence[int]) -> Circuit:
+    """The same circuit with its literals renumbered from the diagram's variable order to the user's."""
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    literals = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in order])
+    number = np.concatenate([literals, np.arange(len(literals), circuit.nodes)]).astype(np.int64)
+    return Circuit(tuple(sizes), tuple(number[layer] for layer in circuit.layers))

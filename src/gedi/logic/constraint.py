@@ -3,7 +3,9 @@
 # pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,26 +13,27 @@ from typing import Any
 import torch
 
 from gedi.errors import LogicError
-from gedi.logic import cache, checks, enumeration, evaluation, sdd, summing
+from gedi.logic import cache, checks, enumeration, evaluation, sdd
 from gedi.logic.circuit import Circuit, from_models
-from gedi.logic.expressions import Categorical, Formula, holds
-from gedi.logic.structure import description, variables_in
+from gedi.logic.expressions import Categorical, Formula, few_values, holds, variables_in
+from gedi.logic.nodes import cut, description
+from gedi.logic.text import check_text, read_constraint, read_text, write_constraint
 
 METHODS = ("auto", "enumeration", "sdd")
-# Up to here listing the models is faster than the compiled circuit; see benchmarks/logic.py.
+DIMACS, PROBLOG = (".cnf", ".dimacs"), (".pl", ".problog")  # suffixes of files
+# Up to this size, a list of the models is faster than a compiled circuit; see benchmarks/logic.py.
 FEW_LITERALS = 10_000
-FEW_VALUES = 10  # of a variable, shown in a notebook
 
 
 class Constraint:
-    """What must hold between the variables, as an event whose probability can be trained on.
+    """A rule that must hold between variables, as an event whose probability a network can be trained on.
 
-    ``rule`` is a formula, or a Python function of the values of ``variables``. ``variables`` fixes their order and
-    must be those of the formula. ``method`` is how it is compiled: "enumeration" lists the models, "sdd" compiles with
-    PySDD (kept on disk), "auto" takes what is faster; the answers are the same.
+    ``rule`` is a formula, or a Python function of the values of ``variables``. ``variables`` sets their order, and must
+    list exactly the formula's variables. ``method`` is how the rule is compiled: "enumeration" lists the models, "sdd"
+    compiles with PySDD and caches the result on disk, "auto" picks the faster; the answers are the same.
 
-    Variables are independent given the network's outputs: P(rule) sums, over the models, the product of their values'
-    probabilities. ``log_probs`` maps each name to normalised log-probabilities [batch, size].
+    Variables are independent given the network's outputs: P(rule) is the sum over the models of the product of their
+    values' probabilities. ``log_probs`` maps each name to normalised log-probabilities [batch, size].
 
     >>> a, b, c = (Categorical(n, 10) for n in "abc")
     >>> uniform = torch.full((1, 10), 0.1).log()
@@ -55,50 +58,44 @@ class Constraint:
         self.circuit, self.method = _compile(rule, self.variables, method)
         self._fixed: dict[str, torch.Tensor] = {}
         self._layers: dict[torch.device, evaluation.Layers] = {}
-        self._listed: summing.Listed | None = None
 
     @classmethod
     def from_dimacs(cls, cnf: str | Path, *, method: str = "auto") -> Constraint:
-        """A CNF in DIMACS form: its text, or a Path. Variable n is named "n", with values 0 (false) and 1 (true).
+        """A CNF in DIMACS format, given as text or as a Path. Variable n is named "n" and has values 0 and 1.
 
-        The variables are 1 to as many as are declared, in this order; one that no clause mentions may have any value.
+        All declared variables are included, in order; one that no clause mentions may have any value.
         """
-        from gedi.logic.dimacs import read_dimacs
+        from gedi.logic.formats import read_dimacs
 
         formula, variables = read_dimacs(cnf)
         return cls(formula, variables=variables, method=method)
 
     @classmethod
     def from_problog(cls, program: str | Path, query: str | None = None, *, method: str = "auto") -> Constraint:
-        """That ``query`` (default: the program's own ``query(...)``) follows from a ProbLog program: text, or a Path.
+        """That ``query`` (default: the program's own) follows from a ProbLog program, given as text or as a Path.
 
         ``nn(net, [X], Y, [v1, v2, ...]) :: p(X, Y).`` is a neural predicate: each input x of the net that the query
-        needs is a variable named "net(x)" with the values listed. Variables are in the order in which the program's
-        text (and then ``query``) first names their inputs; inputs that it only makes up come last, by name. Facts with
-        a probability in the program are summed out with it.
+        needs becomes a variable named "net(x)" with the listed values. Variables are in the order in which the
+        program's text (and then ``query``) first mentions their inputs; inputs that appear only when the program is
+        grounded come last, by name. Facts with a probability in the program are summed out.
         """
-        from gedi.logic.programs import read_problog
+        from gedi.logic.formats import read_problog
 
-        formula, variables, fixed = read_problog(program, query)
+        formula, variables, facts = read_problog(program, query)
+        fixed = {v.name: torch.tensor(facts[v.name], dtype=torch.float64).log() for v in variables if v.name in facts}
+        if len(fixed) == len(variables):
+            raise LogicError("The query uses no neural predicate, so there is nothing to train: check the program.")
         constraint = cls(formula, variables=variables, method=method)
-        if all(v.name in fixed for v in constraint.variables):
-            raise LogicError("The query needs no neural predicate, so there is nothing to train: check the program.")
-        constraint._fixed = {
-            v.name: torch.tensor(fixed[v.name], dtype=torch.float64).log()
-            for v in constraint.variables
-            if v.name in fixed
-        }
+        constraint._fixed = fixed
         return constraint
 
     @classmethod
     def from_file(cls, path: str | Path, *, method: str = "auto") -> Constraint:
-        """A file of declarations and formulas (docs/logic.md), DIMACS (.cnf, .dimacs), or ProbLog (.pl, .problog)."""
-        from gedi.logic.files import read_constraint
-
+        """A file in DIMACS format (.cnf, .dimacs), a ProbLog program (.pl, .problog), or a text (docs/logic.md)."""
         path = Path(path)
-        if path.suffix in (".cnf", ".dimacs"):
+        if path.suffix in DIMACS:
             return cls.from_dimacs(path, method=method)
-        if path.suffix in (".pl", ".problog"):
+        if path.suffix in PROBLOG:
             return cls.from_problog(path, method=method)
         formula, variables = read_constraint(path)
         return cls(formula, variables=variables, method=method)
@@ -107,9 +104,9 @@ class Constraint:
         return f"Constraint({', '.join(self.inputs)}; {self.method}, {self.circuit.nodes} nodes)"
 
     def _repr_html_(self) -> str:
-        """How a notebook shows it: the rule, its variables and what it was compiled to."""
+        """What a notebook shows: the rule, its variables and the size of its circuit."""
         lines = "".join(
-            f"<tr><td>{escape(v.name)}</td><td>{v.size}</td><td>{escape(_few_values(v))}</td></tr>"
+            f"<tr><td>{escape(v.name)}</td><td>{v.size}</td><td>{escape(few_values(v))}</td></tr>"
             for v in self.variables
         )
         head = "<tr><th>variable</th><th>size</th><th>values</th></tr>"
@@ -118,31 +115,29 @@ class Constraint:
 
     @property
     def inputs(self) -> list[str]:
-        """The names ``log_probs`` must have."""
+        """The names that ``log_probs`` must have."""
         return [v.name for v in self.variables if v.name not in self._fixed]
 
     def log_prob(self, log_probs: Mapping[str, torch.Tensor], *, check: bool = True) -> torch.Tensor:
         """log P(rule) for each row, [batch]; -inf with zero gradient where no model is possible.
 
-        ``check=False`` skips the look at the values (not the shapes), which on a GPU waits for the device.
+        ``check=False`` skips the check of the values (not of the shapes), which on a GPU waits for the device.
         """
         literals = self._literals(log_probs, check)
         return evaluation.log_prob(self._on(literals.device), literals)
 
     def marginals(self, log_probs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """P(variable = value | rule), [batch, size] for each variable; differentiable."""
-        literals = self._literals(log_probs)
-        return self._by_variable(self._conditional(literals)[1].T)
+        return self._by_variable(self._conditional(self._literals(log_probs))[1].T)
 
     def entropy(self, log_probs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Entropy in nats of all the inputs together, given the rule, [batch]; differentiable."""
+        """The joint entropy in nats of all inputs, given the rule, [batch]; differentiable."""
         literals = self._literals(log_probs)
         if self._fixed:
-            return summing.entropy(self._log_joint(log_probs, literals.dtype))
+            return evaluation.entropy(self._log_joint(log_probs, literals.dtype))
         log_prob, marginals = self._conditional(literals)
         # log p(x | rule) = sum of log p(x_v) - log P(rule); a value of probability 0 adds nothing.
-        possible = marginals > 0
-        return log_prob - (marginals * torch.where(possible, literals, 0.0)).sum(0)
+        return log_prob - (marginals * torch.where(marginals > 0, literals, 0.0)).sum(0)
 
     @torch.no_grad()
     def most_likely(self, log_probs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -150,43 +145,38 @@ class Constraint:
         literals = self._literals(log_probs)
         if self._fixed:
             best = self._log_joint(log_probs, literals.dtype).argmax(dim=1)
-            rows = self._rows().rows.to(best.device)[best]
+            rows = self._listed.rows.to(best.device)[best]
             return dict(zip(self.inputs, rows.unbind(1), strict=True))
-        layers = self._on(literals.device)
-        values = evaluation.upward(layers, literals, evaluation.largest)
-        return self._chosen(layers, values, evaluation.best_share)
+        return self._chosen(literals, lambda terms: terms.amax(dim=1), evaluation.best_share)
 
     @torch.no_grad()
     def sample(self, log_probs: Mapping[str, torch.Tensor], *, generator: torch.Generator) -> dict[str, torch.Tensor]:
-        """One draw a row from the distribution given the rule, as indices [batch] for each variable."""
-        literals = self._literals(log_probs)
-        layers = self._on(literals.device)
-        values = evaluation.upward(layers, literals)
-        return self._chosen(layers, values, evaluation.random_share(generator))
+        """One draw per row from the distribution given the rule, as indices [batch] for each variable."""
+        share = evaluation.random_share(generator)
+        return self._chosen(self._literals(log_probs), evaluation.logsumexp, share)
 
     def _literals(self, log_probs: Mapping[str, torch.Tensor], check: bool = True) -> torch.Tensor:
-        """All log-probabilities under each other, [literals, batch], in float32 or wider."""
-        asked = [v for v in self.variables if v.name not in self._fixed]
-        checks.check_shapes(log_probs, asked)
-        first = log_probs[asked[0].name]
+        """All log-probabilities stacked, [literals, batch], in float32 or wider."""
+        inputs = [v for v in self.variables if v.name not in self._fixed]
+        checks.check_shapes(log_probs, inputs)
+        first = log_probs[inputs[0].name]
         parts = dict(log_probs) | {
             name: fixed.to(first.device).expand(len(first), -1) for name, fixed in self._fixed.items()
         }
-        given = [log_probs[v.name].dtype for v in asked]
+        given = [log_probs[v.name].dtype for v in inputs]
         dtype = torch.float64 if torch.float64 in given else torch.float32
         literals = torch.cat([parts[v.name].to(dtype) for v in self.variables], dim=1).T.contiguous()
         if check:
             checks.check_normalised(literals, parts, self.variables)
         return literals
 
-    def _rows(self) -> summing.Listed:
-        """What the program's own facts make of each row of inputs; listed once."""
-        if self._listed is None:
-            self._listed = summing.listed(self._on(torch.device("cpu")), self.variables, self._fixed)
-        return self._listed
+    @cached_property
+    def _listed(self) -> evaluation.Listed:
+        """The inputs' joint values with the program's own facts summed out."""
+        return evaluation.list_inputs(self._on(torch.device("cpu")), self.variables, self._fixed)
 
     def _log_joint(self, log_probs: Mapping[str, torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
-        log_joint = self._rows().log_joint(log_probs, dtype)
+        log_joint = self._listed.log_joint(log_probs, dtype)
         checks.check_possible(log_joint.detach().amax(dim=1))
         return log_joint
 
@@ -202,8 +192,11 @@ class Constraint:
         return values[-1], evaluation.downward(layers, values, torch.ones_like(values[-1]))
 
     def _chosen(
-        self, layers: evaluation.Layers, values: torch.Tensor, share: evaluation.Share
+        self, literals: torch.Tensor, reduce: evaluation.Reduce, share: evaluation.Share
     ) -> dict[str, torch.Tensor]:
+        """One model per row, by handing the root's whole weight to one product of every sum on the way down."""
+        layers = self._on(literals.device)
+        values = evaluation.upward(layers, literals, reduce)
         checks.check_possible(values[-1])
         weights = evaluation.downward(layers, values, torch.ones_like(values[-1]), share)
         return {name: chosen.argmax(dim=1) for name, chosen in self._by_variable(weights.T).items()}
@@ -218,48 +211,64 @@ class Constraint:
         return self._layers[device]
 
 
-def _few_values(variable: Categorical) -> str:
-    values = [str(value) for value in variable.values]
-    return ", ".join(values if len(values) <= FEW_VALUES else [*values[: FEW_VALUES - 1], "...", values[-1]])
+def constraint_text(source: Constraint | str | Path) -> str:
+    """A constraint in the language of docs/logic.md, from a Constraint, a file's path, or text of more than one line.
+
+    >>> a, b = Categorical("a", 3), Categorical("b", 3)
+    >>> constraint_text(Constraint(a < b))
+    'a : 3\\nb : 3\\n(a < b)'
+    """
+    if isinstance(source, str) and "\n" not in source:
+        source = Path(source).expanduser()
+    if isinstance(source, Path) and source.suffix in DIMACS + PROBLOG:
+        source = Constraint.from_file(source)
+    if not isinstance(source, Constraint):
+        text = read_text(source).expandtabs()
+        check_text(text)
+        read_constraint(text)
+        return text
+    if len(source.inputs) < len(source.variables):
+        raise LogicError(
+            "The program has facts with probabilities of their own, which a constraint as text cannot express: "
+            "remove them, or turn them into neural predicates."
+        )
+    return write_constraint(source.formula, source.variables)
 
 
 def _from_function(rule: Any, variables: Sequence[Categorical] | None) -> Formula:
     if not callable(rule):
-        raise LogicError(f"A constraint is a formula such as a + b == c, or a function, not {rule!r}.")
+        raise LogicError(f"A constraint cannot be {rule!r}: pass a formula such as a + b == c, or a function.")
     if not variables:
-        raise LogicError("A constraint given as a Python function needs variables=[...], in the function's order.")
+        raise LogicError("A constraint given as a function needs variables=[...]: list one per argument, in order.")
     return holds(rule, *variables)
 
 
 def _ordered(used: Sequence[Categorical], declared: Sequence[Categorical] | None) -> list[Categorical]:
-    """The variables in the order declared, if they are; both lists must name the same ones."""
+    """The variables in the declared order, if there is one; both lists must have the same variables."""
     if not used:
-        raise LogicError("The constraint mentions no variable: compare at least one Categorical with something.")
+        raise LogicError("The constraint has no variable: compare at least one Categorical with something.")
     if declared is None:
         return list(used)
     by_name = {v.name: v for v in used}
     names: set[str] = set()
     for v in declared:
         if not isinstance(v, Categorical):
-            raise LogicError(f"variables=[...] holds {v!r}, which is not a variable: pass a Categorical.")
+            raise LogicError(f"variables=[...] contains {v!r}, which is not a variable: pass a Categorical.")
         if v.name in names:
-            raise LogicError(f"variables=[...] names {v.name!r} twice: name each once.")
+            raise LogicError(f"variables=[...] lists {v.name!r} twice: list each variable once.")
         names.add(v.name)
         if v.name not in by_name:
-            raise LogicError(f"The variable {v.name!r} is declared but the constraint does not use it: drop it.")
+            raise LogicError(f"The variable {v.name!r} is declared but the constraint does not use it: remove it.")
         if by_name[v.name].values != v.values:
-            raise LogicError(
-                f"The variable {v.name!r} is declared with {v.size} values and used with {by_name[v.name].size}: "
-                "use the same one."
-            )
+            raise LogicError(f"The variable {v.name!r} is declared and used with different domains: use one of them.")
     for v in used:
         if v.name not in names:
-            raise LogicError(f"The constraint uses {v.name!r}, which variables=[...] does not name: add it.")
+            raise LogicError(f"The constraint uses {v.name!r}, which variables=[...] does not list: add it.")
     return list(declared)
 
 
 def _compile(formula: Formula, variables: Sequence[Categorical], method: str) -> tuple[Circuit, str]:
-    combinations = enumeration.combinations(variables)
+    combinations = math.prod(v.size for v in variables)
     small = combinations <= enumeration.MAX_COMBINATIONS
     if method == "enumeration" and not small:
         raise LogicError(
@@ -283,6 +292,4 @@ def _compile(formula: Formula, variables: Sequence[Categorical], method: str) ->
 
 
 def _unsatisfiable(formula: Formula) -> LogicError:
-    text = repr(formula)
-    shown = text if len(text) <= 200 else text[:200] + "..."
-    return LogicError(f"No values of its variables satisfy the constraint {shown}: loosen or correct it.")
+    return LogicError(f"No values of its variables satisfy the constraint {cut(str(formula))}: relax or correct it.")

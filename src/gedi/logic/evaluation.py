@@ -1,23 +1,33 @@
 """Circuits on tensors: upward for log-probabilities, downward for gradients, marginals, samples and best models.
 
 Node values are [nodes, batch]: a layer gathers whole rows, adds them (products), and reduces (sums).
+
+A program's own facts have to be summed out of the best values and the entropy of its inputs. A circuit cannot maximise
+over some variables after summing over others, so for these two the inputs' joint values are listed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
+from gedi.errors import LogicError
 from gedi.logic.circuit import Circuit
+from gedi.logic.expressions import Categorical
+
+MOST_ROWS = 10_000  # joint values of a program's inputs
+ROWS_AT_ONCE = 256  # evaluated together, since a circuit has many nodes
 
 Reduce = Callable[[torch.Tensor], torch.Tensor]  # [nodes, products, batch] -> [nodes, batch]
 Share = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # terms and their reduction -> each term's share
 
 
 class Layer(NamedTuple):
-    """Which rows each product multiplies, [nodes * products] for each factor."""
+    """The rows that each product multiplies, [nodes * products] for each factor."""
 
     factors: list[torch.Tensor]
     nodes: int
@@ -41,23 +51,18 @@ def logsumexp(terms: torch.Tensor) -> torch.Tensor:
     return (terms - largest).exp_().sum(dim=1).log_() + largest[:, 0]
 
 
-def largest(terms: torch.Tensor) -> torch.Tensor:
-    """The best product's log-probability: what most likely models maximise."""
-    return terms.amax(dim=1)
-
-
 def softmax_share(terms: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
-    """d logsumexp / d term; zero, not NaN, where the sum has no mass."""
+    """d logsumexp / d term; 0, not NaN, where the sum is 0."""
     return (terms - total.clamp_min(torch.finfo(terms.dtype).min)[:, None]).exp_()
 
 
 def best_share(terms: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
-    """All to the first largest term."""
+    """Everything to the largest term (the first, if there are several)."""
     return torch.zeros_like(terms).scatter_(1, terms.argmax(dim=1, keepdim=True), 1.0)
 
 
 def random_share(generator: torch.Generator) -> Share:
-    """All to one term, drawn with its probability (the largest after adding Gumbel noise)."""
+    """Everything to one term, drawn with its probability: the largest after adding Gumbel noise."""
 
     def share(terms: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
         uniform = torch.rand(terms.shape, generator=generator, device=terms.device, dtype=terms.dtype)
@@ -68,7 +73,7 @@ def random_share(generator: torch.Generator) -> Share:
 
 
 def upward(layers: Layers, literals: torch.Tensor, reduce: Reduce = logsumexp) -> torch.Tensor:
-    """Values of all nodes, the root's last, from the literals' [literals, batch]."""
+    """The values of all nodes, the root last, from those of the literals [literals, batch]."""
     count, batch = literals.shape
     values = literals.new_empty(count + 2 + sum(layer.nodes for layer in layers), batch)
     values[:count] = literals
@@ -81,7 +86,7 @@ def upward(layers: Layers, literals: torch.Tensor, reduce: Reduce = logsumexp) -
 
 
 def downward(layers: Layers, values: torch.Tensor, weight: torch.Tensor, share: Share = softmax_share) -> torch.Tensor:
-    """The root's ``weight`` [batch] handed down to the literals, each sum dividing its own among its products."""
+    """Passes the root's ``weight`` [batch] down to the literals; each sum divides its weight among its products."""
     weights = torch.zeros_like(values)
     weights[-1] = weight
     end = len(values)
@@ -102,7 +107,7 @@ def _terms(layer: Layer, values: torch.Tensor) -> torch.Tensor:
 
 
 class _LogProb(torch.autograd.Function):
-    """Two passes written out: autograd would keep every layer's intermediate results and start a kernel for each."""
+    """Two explicit passes: autograd would store every intermediate result and launch a kernel for each."""
 
     @staticmethod
     def forward(ctx: Any, literals: torch.Tensor, layers: Layers) -> torch.Tensor:  # type: ignore[override]
@@ -114,19 +119,19 @@ class _LogProb(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, weight: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
         literals, values = ctx.saved_tensors
-        if torch.is_grad_enabled():  # somebody will differentiate this gradient
+        if torch.is_grad_enabled():  # this gradient may be differentiated again
             root = _differentiable(ctx.layers, literals)
             return torch.autograd.grad(root, literals, weight, create_graph=True)[0], None
         return downward(ctx.layers, values, weight), None
 
 
 def log_prob(layers: Layers, literals: torch.Tensor) -> torch.Tensor:
-    """log P(root) [batch]; differentiable any number of times. Rows without a possible model: -inf, zero gradient."""
+    """log P(root) [batch], differentiable any number of times; -inf with zero gradient where no model is possible."""
     return _LogProb.apply(literals, layers)  # type: ignore[return-value]
 
 
 def _differentiable(layers: Layers, literals: torch.Tensor) -> torch.Tensor:
-    """The root's value by operations autograd knows: slower, needed for second derivatives only."""
+    """The root's value in operations that autograd knows: slower, and only needed for second derivatives."""
     ends = literals.new_tensor([[0.0], [-torch.inf]]).expand(-1, literals.shape[1])
     values = torch.cat([literals, ends])
     for layer in layers:
@@ -138,3 +143,48 @@ def _differentiable(layers: Layers, literals: torch.Tensor) -> torch.Tensor:
         sums = torch.where(some, torch.where(some, total, 1.0).log() + highest[:, 0], -torch.inf)
         values = torch.cat([values, sums])
     return values[-1]
+
+
+class Listed(NamedTuple):
+    """Joint values of the inputs, and the log-probability that the program's facts then make the rule hold."""
+
+    names: list[str]
+    rows: torch.Tensor  # [rows, inputs] of value indices
+    log_weights: torch.Tensor  # [rows]
+
+    def log_joint(self, log_probs: Mapping[str, torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+        """log P(inputs = row, rule), [batch, rows]."""
+        device = log_probs[self.names[0]].device
+        joint = self.log_weights.to(device, dtype)
+        for name, column in zip(self.names, self.rows.to(device).unbind(1), strict=True):
+            joint = joint + log_probs[name].to(dtype)[:, column]
+        return joint
+
+
+def list_inputs(layers: Layers, variables: Sequence[Categorical], fixed: Mapping[str, torch.Tensor]) -> Listed:
+    """All joint values of the variables that are not ``fixed``; ``layers`` are on the CPU."""
+    inputs = [v for v in variables if v.name not in fixed]
+    count = math.prod(v.size for v in inputs)
+    if count > MOST_ROWS:
+        raise LogicError(
+            f"The program has facts of its own, and its inputs have {count:,} joint values: most_likely and entropy "
+            f"can sum the facts out for at most {MOST_ROWS:,}. Use marginals or sample instead."
+        )
+    rows = torch.tensor(list(itertools.product(*(range(v.size) for v in inputs))))
+    columns = {v.name: rows[:, i] for i, v in enumerate(inputs)}
+    parts = [
+        fixed[v.name].expand(count, -1)
+        if v.name in fixed
+        else torch.nn.functional.one_hot(columns[v.name], v.size).double().log()
+        for v in variables
+    ]
+    pieces = torch.cat(parts, dim=1).T.split(ROWS_AT_ONCE, dim=1)
+    weights = torch.cat([upward(layers, piece)[-1] for piece in pieces])
+    some = ~weights.isneginf()
+    return Listed([v.name for v in inputs], rows[some], weights[some])
+
+
+def entropy(log_joint: torch.Tensor) -> torch.Tensor:
+    """The entropy in nats of each row's normalised distribution, [batch]; values of probability 0 add nothing."""
+    log_given = log_joint.log_softmax(1)
+    return -(log_given.exp() * torch.where(log_given.isneginf(), 0.0, log_given)).sum(1)

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 
 from gedi.errors import LogicError
-from gedi.logic.nodes import Node
+from gedi.logic.nodes import Node, postorder
 
-MAX_CALLS = 1_000_000  # combinations a Python predicate is asked about before we say that it is too wide
+MAX_CALLS = 1_000_000  # combinations that a Python predicate may be called with
+FEW_VALUES = 10  # of a domain, shown
 
 Value = int | str
 
 
 class Term(Node):
-    """Anything with a value: a variable, a number, arithmetic on them."""
+    """Anything with a value: a variable, a number, or arithmetic on them."""
 
     __slots__ = ()
-    __hash__ = Node.__hash__  # comparing builds a formula, so terms are told apart by identity
+    __hash__ = Node.__hash__  # == builds a formula, so terms are hashed by identity
 
     def __add__(self, other: Operand) -> Term:
         return _arithmetic("+", self, other)
@@ -61,7 +62,7 @@ class Term(Node):
         return Arithmetic("abs", (_number_like(self),))
 
     def __truediv__(self, other: Operand) -> Term:
-        raise LogicError(f"{self} / {other} is not whole: use //, or multiply the other side.")
+        raise LogicError(f"{self} / {other} may not be a whole number: use //, or multiply the other side.")
 
     def __eq__(self, other: Operand) -> Formula:  # type: ignore[override]
         return _comparison("==", self, other)
@@ -85,15 +86,15 @@ class Term(Node):
 class Arithmetic(Term):
     """A number, a constant value, or an operation on terms.
 
-    Beside Categorical, not above it: Python lets a subclass on the right compare first, and the order of the
-    variables would turn round.
+    A sibling of Categorical, not its base: Python lets an operand on the right compare first if its class is a
+    subclass of the left's, and that would reverse the order of the variables.
     """
 
     __slots__ = ()
 
 
 class Categorical(Term):
-    """A variable with a finite domain: 0 .. n-1, or the values given (whole numbers or strings).
+    """A variable with a finite domain: 0 to n - 1, or the given values (whole numbers or strings).
 
     >>> a, colour = Categorical("a", 10), Categorical("colour", ["red", "green"])
     >>> a, colour
@@ -106,22 +107,25 @@ class Categorical(Term):
 
     def __init__(self, name: str, domain: int | Sequence[Value]) -> None:
         if not isinstance(name, str) or not name:
-            raise LogicError(f"A variable needs a name, got {name!r}: pass a string.")
+            raise LogicError(f"A variable's name is {name!r}: pass a non-empty string.")
         if isinstance(domain, int | np.integer):
             domain = range(int(domain))
         if not isinstance(domain, Iterable):
-            raise LogicError(f"The domain of {name!r} is {domain!r}: give a number of values, or the values.")
+            raise LogicError(
+                f"The domain of {name!r} is {domain!r}: pass the number of values, or the values themselves."
+            )
         values = tuple(domain)
         if len(values) < 2:
             raise LogicError(f"The domain of {name!r} has {len(values)} value(s): a variable needs at least 2.")
-        kinds = {str if isinstance(v, str) else int if isinstance(v, int | np.integer) else type(v) for v in values}
-        if kinds not in ({int}, {str}):
+        if all(isinstance(v, int | np.integer) for v in values):
+            values = tuple(map(int, values))
+        elif not all(isinstance(v, str) for v in values):
             raise LogicError(
-                f"The domain of {name!r} mixes or holds other types: give all whole numbers or all strings."
+                f"The domain of {name!r} has unsupported or mixed types: use only whole numbers or only strings."
             )
         if len(set(values)) < len(values):
-            raise LogicError(f"The domain of {name!r} names a value twice: give each once.")
-        super().__init__("variable", (), (name, values if kinds == {str} else tuple(int(v) for v in values)))
+            raise LogicError(f"The domain of {name!r} lists a value twice: list each value once.")
+        super().__init__("variable", (), (name, values))
 
     def __repr__(self) -> str:
         shown = self.size if self.values == tuple(range(self.size)) else list(self.values)
@@ -148,7 +152,7 @@ class Formula(Node):
     """Anything that is true or false."""
 
     __slots__ = ()
-    __hash__ = Node.__hash__  # comparing builds a formula, as it does for terms
+    __hash__ = Node.__hash__  # == builds a formula here too
 
     def __and__(self, other: Formula) -> Formula:
         return _chain("and", self, _formula(other))
@@ -173,20 +177,20 @@ Operand = Term | int | str
 
 
 def _chain(op: str, left: Formula, right: Formula) -> Formula:
-    """One node for f & g & h, which so does not get deeper as it gets longer."""
+    """One node for f & g & h: a longer chain is not a deeper one."""
     first, second = (f.children if f.op == op else (f,) for f in (left, right))
-    if left.op == right.op == op:  # they may share parts, and joining such chains again and again would double them
+    if left.op == right.op == op:  # without shared parts twice: repeated joins would double them
         return Formula(op, tuple({id(part): part for part in (*first, *second)}.values()))
     return Formula(op, first + second)
 
 
 def conjunction(formulas: Iterable[Formula]) -> Formula:
-    """True where all hold; of none, always."""
+    """True where all of them hold; always true if there are none."""
     return Formula("and", tuple(_formula(f) for f in formulas))
 
 
 def disjunction(formulas: Iterable[Formula]) -> Formula:
-    """True where at least one holds; of none, never."""
+    """True where at least one of them holds; never true if there are none."""
     return Formula("or", tuple(_formula(f) for f in formulas))
 
 
@@ -196,7 +200,7 @@ def implies(condition: Formula, consequence: Formula) -> Formula:
 
 
 def exactly_one(*formulas: Formula) -> Formula:
-    """One of the formulas holds, and only one."""
+    """Exactly one of the formulas holds."""
     return Formula("exactly_one", tuple(_formula(f) for f in formulas))
 
 
@@ -205,27 +209,28 @@ def all_different(*variables: Term) -> Formula:
     terms = tuple(_term(v) for v in variables)
     if all(isinstance(t, Categorical) for t in terms):
         if len({t.data[0] for t in terms}) < len(terms):
-            raise LogicError(f"all_different names a variable twice ({', '.join(map(str, terms))}): name each once.")
+            raise LogicError(f"all_different lists a variable twice ({', '.join(map(str, terms))}): list each once.")
         return Formula("all_different", terms)
     return conjunction(s != t for s, t in itertools.combinations(terms, 2))
 
 
 def table(variables: Sequence[Categorical], rows: Iterable[Sequence[Value] | Value]) -> Formula:
-    """The variables together take the values of one of the rows; of one variable, a row may be the value itself.
+    """The variables take the values of one of the rows. For a single variable, a row may be the bare value.
 
     >>> table([Categorical("a", 2), Categorical("b", ["x", "y"])], [(0, "x"), (1, "y")])
     table([a, b], 2 rows)
     """
     variables = tuple(_variable(v) for v in variables)
     if not variables or len({v.name for v in variables}) < len(variables):
-        raise LogicError(f"table() needs different variables, got {list(variables)}: name each once.")
+        raise LogicError(f"table() needs different variables, got {list(variables)}: list each once.")
     places = [{value: i for i, value in enumerate(v.values)} for v in variables]
     indices: list[list[int]] = []
     for number, given in enumerate(rows):
         row = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
         if len(row) != len(variables):
             raise LogicError(
-                f"Row {number} of the table has {len(row)} values for {len(variables)} variables: {row!r}."
+                f"Row {number} of the table has {len(row)} values for {len(variables)} variables: {row!r}. "
+                "Give one value per variable."
             )
         for v, place, value in zip(variables, places, row, strict=True):
             if value not in place:
@@ -236,15 +241,32 @@ def table(variables: Sequence[Categorical], rows: Iterable[Sequence[Value] | Val
 
 
 def holds(predicate: Callable[..., Any], *variables: Categorical) -> Formula:
-    """The Python function says so: it is asked once about every combination of the variables' values."""
+    """The Python function returns true; it is called once for every combination of the variables' values."""
     calls = math.prod(_variable(v).size for v in variables)
     if calls > MAX_CALLS:
         raise LogicError(
-            f"The predicate would be asked about {calls:,} combinations (at most {MAX_CALLS:,}): "
+            f"The predicate would be called for {calls:,} combinations (at most {MAX_CALLS:,}): "
             "write it as an expression, or as several predicates over fewer variables."
         )
     rows = itertools.product(*(v.values for v in variables))
     return table(variables, [row for row in rows if predicate(*row)])
+
+
+def variables_in(root: Node) -> list[Categorical]:
+    """The variables of an expression in order of appearance. Variables of the same name must have the same domain."""
+    found: dict[str, Categorical] = {}
+    for node in postorder(root):
+        if isinstance(node, Categorical):
+            other = found.setdefault(node.name, node)
+            if other.values != node.values:
+                raise LogicError(f"Two variables named {node.name!r} have different domains: rename one of them.")
+    return list(found.values())
+
+
+def few_values(variable: Categorical, show: Callable[[Value], str] = str) -> str:
+    """The variable's values; of many, the first ones and the last."""
+    values = list(map(show, variable.values))
+    return ", ".join(values if len(values) <= FEW_VALUES else [*values[: FEW_VALUES - 1], "...", values[-1]])
 
 
 def _arithmetic(op: str, left: Operand, right: Operand) -> Term:
@@ -259,9 +281,9 @@ def _comparison(op: str, left: Operand, right: Operand) -> Formula:
                 if constant.data not in variable.values:
                     raise LogicError(f"{variable.name!r} is compared with {constant.data!r}, {_outside(variable)}.")
                 return Formula(op, (variable, constant))
-        if isinstance(left, Categorical) and isinstance(right, Categorical) and left.numeric != right.numeric:
-            raise LogicError(f"{left} and {right} cannot be compared: one has numbers, the other strings.")
         if isinstance(left, Categorical) and isinstance(right, Categorical):
+            if left.numeric != right.numeric:
+                raise LogicError(f"{left} and {right} cannot be compared: one has numbers, the other has strings.")
             return Formula(op, (left, right))
     return Formula(op, (_number_like(left), _number_like(right)))
 
@@ -273,13 +295,13 @@ def _term(operand: Any) -> Term:
         return Arithmetic("number", (), int(operand))  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(operand, str):
         return Arithmetic("text", (), operand)
-    raise LogicError(f"{operand!r} is not a variable, a whole number or a value: constraints are over whole numbers.")
+    raise LogicError(f"{operand!r} is not a variable, a whole number or a string: use one of these.")
 
 
 def _number_like(operand: Any) -> Term:
     term = _term(operand)
     if term.op == "text" or (isinstance(term, Categorical) and not term.numeric):
-        raise LogicError(f"{term} is not a number: compare it with == or != to one of its values.")
+        raise LogicError(f"{term} is not a number: use == or != to compare it with one of its values.")
     return term
 
 
@@ -291,10 +313,9 @@ def _variable(operand: Any) -> Categorical:
 
 def _formula(operand: Any) -> Formula:
     if not isinstance(operand, Formula):
-        raise LogicError(f"{operand!r} is not a formula: compare something first, as in (a == 1) & (b < c).")
+        raise LogicError(f"{operand!r} is not a formula: make a comparison first, as in (a == 1) & (b < c).")
     return operand
 
 
 def _outside(variable: Categorical) -> str:
-    shown = ", ".join(map(repr, variable.values[:10])) + (", ..." if variable.size > 10 else "")
-    return f"which is not in its domain ({shown}): use one of these"
+    return f"which is not in its domain ({few_values(variable, repr)}): use one of these"

@@ -1,16 +1,19 @@
-"""The nodes expressions are made of. They share their parts and may be deep, so nothing here calls itself."""
+"""The nodes that expressions are made of. Expressions share parts and can be deep, so nothing here is recursive."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from gedi.errors import LogicError
 
-LONGEST_TEXT = 500  # characters of an expression that are shown: written out, shared parts double with every level
+LONGEST_TEXT = 500  # characters shown of an expression; written out in full, shared parts double with every level
 
 
 class Node:
-    """A part of an expression, never changed: what it does, to what, and (variables, numbers, tables) its own data."""
+    """An immutable part of an expression: an operation, its operands, and the data of a variable, number or table."""
 
     __slots__ = ("children", "data", "op")
 
@@ -19,35 +22,22 @@ class Node:
 
     def __bool__(self) -> bool:
         raise LogicError(
-            f"The expression {self} has no truth value of its own: write & | ~ for and, or, not, "
-            "and (a < b) & (b < c) for a < b < c."
+            f"The expression {self} has no truth value of its own: use & | ~ instead of and, or, not, "
+            "and (a < b) & (b < c) instead of a < b < c."
         )
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        text = ""
-        rest: list[Node | str] = [self]
-        while rest:
-            part = rest.pop()
-            if isinstance(part, Node):
-                rest.extend(reversed(_pieces(part)))
-                continue
-            text += part
-            if len(text) > LONGEST_TEXT:
-                return text[:LONGEST_TEXT] + " ..."
-        return text
+        return cut(fold(self, lambda node, parts: _shown(node, parts)[: LONGEST_TEXT + 1]), LONGEST_TEXT)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Node:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle, every node once, as it would else call itself for each level."""
-        order = postorder(self)
-        places = {id(node): i for i, node in enumerate(order)}
-        lines = [(type(node), node.op, [places[id(child)] for child in node.children], node.data) for node in order]
-        return _rebuilt, (lines,)
+        """Pickle a flat list of the nodes: by default, pickle recurses once per level."""
+        return _rebuilt, ([(type(node), node.op, places, node.data) for node, places in _numbered(self)],)
 
 
 def postorder(root: Node) -> list[Node]:
@@ -66,6 +56,34 @@ def postorder(root: Node) -> list[Node]:
     return order
 
 
+def fold(root: Node, value: Callable[[Node, list[Any]], Any]) -> Any:
+    """The root's value, bottom-up: ``value(node, values of its children)`` is called once for every node."""
+    values: list[Any] = []
+    for node, places in _numbered(root):
+        values.append(value(node, [values[place] for place in places]))
+    return values[-1]
+
+
+def description(root: Node) -> list[list[Any]]:
+    """The expression as plain lists, equal for equal expressions; the cache key is made from it."""
+    return [
+        [node.op, places, node.data.tolist() if isinstance(node.data, np.ndarray) else node.data]
+        for node, places in _numbered(root)
+    ]
+
+
+def cut(text: str, longest: int = 200) -> str:
+    """The text as part of a message, shortened to at most ``longest`` characters."""
+    return text if len(text) <= longest else text[:longest] + " ..."
+
+
+def _numbered(root: Node) -> list[tuple[Node, list[int]]]:
+    """Every node once, children first, with the positions of its children in this list."""
+    order = postorder(root)
+    places = {id(node): place for place, node in enumerate(order)}
+    return [(node, [places[id(child)] for child in node.children]) for node in order]
+
+
 def _rebuilt(lines: list[tuple[type[Node], str, list[int], Any]]) -> Node:
     nodes: list[Node] = []
     for kind, op, children, data in lines:
@@ -75,16 +93,14 @@ def _rebuilt(lines: list[tuple[type[Node], str, list[int], Any]]) -> Node:
     return nodes[-1]
 
 
-def _pieces(node: Node) -> list[Node | str]:
-    """What a node is written with: text, and its children in between."""
-    listed = [piece for child in node.children for piece in (", ", child)][1:]
+def _shown(node: Node, parts: list[str]) -> str:
     match node.op:
         case "variable":
-            return [node.data[0]]
+            return node.data[0]
         case "number" | "text":
-            return [str(node.data)]
+            return str(node.data)
         case "table":
-            return ["table([", *listed, f"], {len(node.data)} rows)"]
+            return f"table([{', '.join(parts)}], {len(node.data)} rows)"
         case "not" | "abs" | "and" | "or" | "exactly_one" | "all_different":
-            return [f"{node.op}(", *listed, ")"]
-    return ["(", node.children[0], f" {node.op} ", node.children[1], ")"]
+            return f"{node.op}({', '.join(parts)})"
+    return f"({parts[0]} {node.op} {parts[1]})"

@@ -1,8 +1,8 @@
 """Constraints over many combinations: compiled to a sentential decision diagram (PySDD), then to a circuit.
 
-A variable of k values is written in ceil(log2 k) bits; codes past the last value mean the last value, so that every
-code means one and negation needs no care. The diagram's vtree is right-linear with each variable's bits side by side:
-read a variable at a time it is a decision diagram with k-way branches.
+A variable with k values is encoded in ceil(log2 k) bits. Codes past the last value mean the last value: every code is
+valid, so negation needs no special care. The vtree is right-linear and keeps each variable's bits together: read one
+variable at a time, the diagram is a decision diagram with k-way branches.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from gedi.errors import LogicError
-from gedi.logic.circuit import Circuit
-from gedi.logic.enumeration import ARITHMETIC, COMPARISON, divide
-from gedi.logic.expressions import Categorical, Formula
-from gedi.logic.extraction import circuit_of
-from gedi.logic.nodes import Node, postorder
-from gedi.logic.structure import variables_in
+from gedi.logic.circuit import Circuit, from_diagram
+from gedi.logic.enumeration import COMPARISON, calculate
+from gedi.logic.expressions import Categorical, Formula, variables_in
+from gedi.logic.nodes import Node, fold, postorder
 
-MAX_STEPS = 20_000_000  # of one diagram or one arithmetic operation: minutes of work, gigabytes of nodes
+MAX_STEPS = 20_000_000  # for one diagram or arithmetic operation: minutes of work and gigabytes of nodes
+
+Linear = tuple[dict[str, int], int]  # a coefficient for each variable, and a constant
 
 
 def available() -> bool:
@@ -32,17 +32,19 @@ def available() -> bool:
 
 
 def compile_formula(formula: Formula, variables: Sequence[Categorical]) -> Circuit | None:
-    """The formula's circuit over ``variables`` (all it mentions), or None if nothing satisfies it."""
+    """The formula's circuit over ``variables`` (all that it mentions), or None if it is unsatisfiable."""
     if not available():
-        raise LogicError("This constraint is too large to enumerate and PySDD is missing: pip install 'gedi[logic]'.")
+        raise LogicError(
+            "The constraint is too large to enumerate, and PySDD is not installed: pip install 'gedi[logic]'."
+        )
     order = variable_order(formula, variables)
     compiler = _Compiler([variables[i] for i in order])
-    root = compiler.formula(formula)
-    return None if root.is_false() else circuit_of(root, compiler.first_bit, [v.size for v in variables], order)
+    root = fold(formula, compiler.formula)
+    return None if root.is_false() else from_diagram(root, compiler.first_bit, [v.size for v in variables], order)
 
 
 def variable_order(formula: Formula, variables: Sequence[Categorical]) -> list[int]:
-    """Smallest coefficient first, then as they appear: digits of one place side by side, so only the carry is kept."""
+    """Smallest coefficient first, then by appearance. In sums, digits of equal place meet, so only a carry is kept."""
     appears = {v.name: i for i, v in enumerate(variables_in(formula))}
     place = {v.name: math.inf for v in variables}
     for node in postorder(formula):
@@ -53,7 +55,7 @@ def variable_order(formula: Formula, variables: Sequence[Categorical]) -> list[i
 
 
 class _Compiler:
-    """Builds the diagram of a formula; ``variables`` are in diagram order."""
+    """Builds the diagram of a formula; ``variables`` are in the diagram's order."""
 
     def __init__(self, variables: Sequence[Categorical]) -> None:
         from pysdd.sdd import SddManager, Vtree
@@ -63,18 +65,12 @@ class _Compiler:
         widths = [(v.size - 1).bit_length() for v in self.variables]
         self.first_bit = [1 + sum(widths[:i]) for i in range(len(widths) + 1)]
         bits = sum(widths)
-        # Without automatic minimisation the bits stay where we put them, and nodes need no reference counts.
+        # Without automatic minimisation the bits keep their places, and nodes need no reference counts.
         self.manager = SddManager.from_vtree(Vtree(bits, list(range(1, bits + 1)), "right"))
         self._sets: dict[tuple[int, frozenset[int]], Any] = {}
 
-    def formula(self, root: Formula) -> Any:
-        known: dict[int, Any] = {}
-        for node in postorder(root):
-            if isinstance(node, Formula):
-                known[id(node)] = self._node(node, [known.get(id(child)) for child in node.children])
-        return known[id(root)]
-
-    def _node(self, node: Formula, parts: list[Any]) -> Any:
+    def formula(self, node: Node, parts: list[Any]) -> Any:
+        """The diagram of where a formula holds, from those of its parts."""
         manager = self.manager
         match node.op:
             case "not":
@@ -92,10 +88,10 @@ class _Compiler:
                 return self._all_different(node)
             case "table":
                 return self._table(node)
-        return self._comparison(node)
+        return self._comparison(node) if node.op in COMPARISON else None  # a term is compiled with its comparison
 
     def member(self, i: int, values: frozenset[int]) -> Any:
-        """Variable i (in diagram order) has one of the values (indices)."""
+        """The diagram of where variable i (in the diagram's order) has one of the values (indices)."""
         if (i, values) not in self._sets:
             size, first, width = self.variables[i].size, self.first_bit[i], self.first_bit[i + 1] - self.first_bit[i]
             result = self.manager.false()
@@ -107,7 +103,7 @@ class _Compiler:
         return self._sets[i, values]
 
     def decide(self, i: int, branches: Sequence[Any]) -> Any:
-        """The diagram that goes to ``branches[k]`` where variable i has value k."""
+        """The diagram that continues with ``branches[k]`` where variable i has value k."""
         targets: dict[int, tuple[Any, list[int]]] = {}
         for k, branch in enumerate(branches):
             targets.setdefault(branch.id, (branch, []))[1].append(k)
@@ -116,13 +112,8 @@ class _Compiler:
             result |= self.member(i, frozenset(values)) & branch
         return result
 
-    def diagram(
-        self,
-        scope: Sequence[int],
-        start: Hashable,
-        step: Callable[[Any, int, int], Hashable | bool],
-    ) -> Any:
-        """A diagram from a recurrence: ``step(state, place in scope, value index)`` is a state, True or False."""
+    def diagram(self, scope: Sequence[int], start: Hashable, step: Callable[[Any, int, int], Hashable]) -> Any:
+        """The diagram of a recurrence: ``step(state, place in scope, value index)`` is the next state, or a bool."""
         levels: list[dict[Hashable, list[Hashable]]] = []
         states: set[Hashable] = set() if isinstance(start, bool) else {start}
         work = 0
@@ -141,10 +132,10 @@ class _Compiler:
             }
         return ends[start] if isinstance(start, bool) else known[start]
 
-    def _all_different(self, node: Formula) -> Any:
+    def _all_different(self, node: Node) -> Any:
         scope = sorted(self.position[child.data[0]] for child in node.children)
 
-        def step(used: frozenset[Any], place: int, k: int) -> Hashable | bool:
+        def step(used: frozenset[Any], place: int, k: int) -> Hashable:
             value = self.variables[scope[place]].values[k]
             if value in used:
                 return False
@@ -152,33 +143,33 @@ class _Compiler:
 
         return self.diagram(scope, frozenset() if scope else True, step)
 
-    def _table(self, node: Formula) -> Any:
+    def _table(self, node: Node) -> Any:
         columns = sorted(range(len(node.children)), key=lambda c: self.position[node.children[c].data[0]])
         scope = [self.position[node.children[c].data[0]] for c in columns]
         rows = node.data[:, columns].tolist()
         prefixes = {tuple(row[:n]) for row in rows for n in range(len(scope) + 1)}
 
-        def step(prefix: tuple[int, ...], place: int, k: int) -> Hashable | bool:
+        def step(prefix: tuple[int, ...], place: int, k: int) -> Hashable:
             longer = (*prefix, k)
             return longer in prefixes and (place == len(scope) - 1 or longer)
 
         return self.diagram(scope, (), step)
 
-    def _comparison(self, node: Formula) -> Any:
+    def _comparison(self, node: Node) -> Any:
         linear = _linear(node)
         if linear is not None and linear[0]:
             return self._linear_comparison(node.op, *linear)
-        left, right = (self.term(child) for child in node.children)
+        left, right = (fold(child, self.term) for child in node.children)
         _check_work(len(left) * len(right))
         holds = COMPARISON[node.op]
         pairs = [p & q for x, p in left.items() for y, q in right.items() if holds(x, y)]
         return _balanced(pairs, self.manager.disjoin, self.manager.false())
 
     def _linear_comparison(self, op: str, coefficients: dict[str, int], constant: int) -> Any:
-        """sum of coefficient x value + constant compared with 0, by what is left to fill after each variable."""
+        """Compares sum(coefficient * value) + constant with 0; the state is what remains to be filled."""
         if op in (">", ">="):
-            turned = {name: -coefficient for name, coefficient in coefficients.items()}
-            return self._linear_comparison("<" if op == ">" else "<=", turned, -constant)
+            negated = {name: -coefficient for name, coefficient in coefficients.items()}
+            return self._linear_comparison("<" if op == ">" else "<=", negated, -constant)
         scope = sorted(self.position[name] for name in coefficients)
         weights = [[coefficients[self.variables[i].name] * int(v) for v in self.variables[i].values] for i in scope]
         left = -constant - sum(map(min, weights)) - (op == "<")
@@ -186,8 +177,8 @@ class _Compiler:
         most = [sum(map(max, weights[place:])) for place in range(len(scope) + 1)]
         shared = [math.gcd(*(w for ws in weights[place:] for w in ws)) or 1 for place in range(len(scope) + 1)]
 
-        def settle(left: int, place: int) -> Hashable | bool:
-            """Equal futures become equal states: what decides is only whether the rest can still make up for it."""
+        def settle(left: int, place: int) -> Hashable:
+            """The state of what is left. States with the same future are made equal, so that they share a diagram."""
             if op in ("<", "<="):
                 if left < 0 or left >= most[place]:
                     return left >= 0
@@ -196,45 +187,37 @@ class _Compiler:
                 return op == "!="
             return (op == "==") if place == len(scope) else ("left", left)
 
-        def step(state: tuple[str, int], place: int, k: int) -> Hashable | bool:
+        def step(state: tuple[str, int], place: int, k: int) -> Hashable:
             return settle(state[1] - weights[place][k], place + 1)
 
         return self.diagram(scope, settle(left, 0), step)
 
-    def term(self, root: Node) -> dict[Any, Any]:
-        """For each value a term can have, the diagram of where it has it."""
-        known: dict[int, dict[Any, Any]] = {}
-        for node in postorder(root):
-            parts = [known[id(child)] for child in node.children]
-            result: dict[Any, list[Any]] = {}
-            if node.op == "variable":
-                i = self.position[node.data[0]]
-                result = {value: [self.member(i, frozenset([k]))] for k, value in enumerate(node.data[1])}
-            elif node.op in ("number", "text"):
-                result = {node.data: [self.manager.true()]}
-            elif node.op == "abs":
-                for x, p in parts[0].items():
-                    result.setdefault(abs(x), []).append(p)
-            else:
-                _check_work(len(parts[0]) * len(parts[1]))
-                for x, p in parts[0].items():
-                    for y, q in parts[1].items():
-                        value = divide(node.op, x, y, node) if node.op in ("//", "%") else ARITHMETIC[node.op](x, y)
-                        result.setdefault(value, []).append(p & q)
-            joined = {x: _balanced(ps, self.manager.disjoin, self.manager.false()) for x, ps in result.items()}
-            known[id(node)] = {x: p for x, p in joined.items() if not p.is_false()}
-        return known[id(root)]
+    def term(self, node: Node, parts: list[dict[Any, Any]]) -> dict[Any, Any]:
+        """For each value that a term can have, the diagram of where it has it."""
+        result: dict[Any, list[Any]] = {}
+        if node.op == "variable":
+            i = self.position[node.data[0]]
+            result = {value: [self.member(i, frozenset([k]))] for k, value in enumerate(node.data[1])}
+        elif node.op in ("number", "text"):
+            result = {node.data: [self.manager.true()]}
+        elif node.op == "abs":
+            for x, p in parts[0].items():
+                result.setdefault(abs(x), []).append(p)
+        else:
+            _check_work(len(parts[0]) * len(parts[1]))
+            for x, p in parts[0].items():
+                for y, q in parts[1].items():
+                    result.setdefault(calculate(node, x, y), []).append(p & q)
+        joined = {x: _balanced(ps, self.manager.disjoin, self.manager.false()) for x, ps in result.items()}
+        return {x: p for x, p in joined.items() if not p.is_false()}
 
 
-def _linear(node: Node) -> tuple[dict[str, int], int] | None:
-    """left - right of a comparison as coefficients and a constant, or None if it is not linear in numbers."""
-    known: dict[int, tuple[dict[str, int], int] | None] = {}
-    for part in postorder(node):
-        known[id(part)] = _linear_part(part, [known[id(child)] for child in part.children])
-    return known[id(node)]
+def _linear(comparison: Node) -> Linear | None:
+    """left - right of a comparison, or None if it is not linear in numbers."""
+    return fold(comparison, _linear_part)
 
 
-def _linear_part(node: Node, parts: list[tuple[dict[str, int], int] | None]) -> tuple[dict[str, int], int] | None:
+def _linear_part(node: Node, parts: list[Linear | None]) -> Linear | None:
     if node.op == "variable":
         return ({node.data[0]: 1}, 0) if isinstance(node.data[1][0], int) else None
     if node.op == "number":
@@ -255,7 +238,7 @@ def _linear_part(node: Node, parts: list[tuple[dict[str, int], int] | None]) -> 
 
 
 def _balanced(parts: Sequence[Any], join: Callable[[Any, Any], Any], empty: Any) -> Any:
-    """Join in pairs, not in a chain: small diagrams meet small ones."""
+    """Joins in pairs, not in a chain, so that small diagrams meet small ones."""
     parts = list(parts)
     while len(parts) > 1:
         odd = parts[-1:] if len(parts) % 2 else []
@@ -267,5 +250,5 @@ def _check_work(steps: int) -> None:
     if steps > MAX_STEPS:
         raise LogicError(
             f"Compiling one comparison would take {steps:,} steps (at most {MAX_STEPS:,}): "
-            "split it, for instance with carry variables or intermediate sums."
+            "split it, for example with carry variables or intermediate sums."
         )

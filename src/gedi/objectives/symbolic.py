@@ -12,8 +12,8 @@ import torch
 
 from gedi.errors import ConfigError, DataError, LogicError
 from gedi.logic import Constraint
-from gedi.logic.files import read_constraint
-from gedi.logic.writing import check_text, constraint_text
+from gedi.logic.constraint import constraint_text
+from gedi.logic.text import check_text, read_constraint
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import DEFAULT_TAU, Loss, Objective, Term, constraint_of, positive
 

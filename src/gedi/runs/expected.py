@@ -18,7 +18,7 @@ import torch
 
 from gedi.data import Scaler
 from gedi.errors import ConfigError
-from gedi.logic.writing import check_text
+from gedi.logic.text import check_text
 from gedi.nets import GediNet
 from gedi.sampling import Box
 from gedi.training.build import assemble, build_net

@@ -1,4 +1,4 @@
-"""DIMACS files and ProbLog programs, against their own meaning."""
+"""DIMACS files and ProbLog programs mean what they mean elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from gedi.errors import LogicError
 from gedi.logic import Categorical, Constraint
-from gedi.logic.writing import constraint_text
+from gedi.logic.constraint import constraint_text
 
 from .conftest import METHODS, random_log_probs
 
@@ -48,7 +48,7 @@ def test_dimacs_variables_are_in_the_order_of_their_numbers():
     [
         ("1 2 0\n", "p cnf"),
         ("p cnf 1000000000 1\n1 0\n", "declares 1,000,000,000 variables"),
-        ("p cnf 2 1\n1 2\n", "cut short"),
+        ("p cnf 2 1\n1 2\n", "truncated"),
         ("p cnf 2 1\n1 3 0\n", "variable 3"),
         ("p cnf 2 2\n1 2 0\n", "declares 2 clauses and has 1"),
         ("p cnf 2 1\n1 x 0\n", "Line 2"),
@@ -62,7 +62,7 @@ def test_bad_dimacs_is_refused(text, says):
         Constraint.from_dimacs(text)
 
 
-def test_a_dimacs_file_that_is_not_there_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(LogicError, match=r"nowhere\.cnf"):
         Constraint.from_dimacs(tmp_path / "nowhere.cnf")
     with pytest.raises(LogicError, match=r"nowhere\.pl"):
@@ -76,7 +76,7 @@ addition(X, Y, Z) :- digit(X, X2), digit(Y, Y2), Z is X2 + Y2.
 
 
 def problog_probability(program: str) -> float:
-    """What problog itself says about a program with numbers in it."""
+    """The probability that problog itself gives a program with numbers in it."""
     from problog import get_evaluatable
     from problog.program import PrologString
 
@@ -103,7 +103,7 @@ NET = "nn(net, [X], Y, [0,1,2]) :: digit(X, Y).\n"
 @pytest.mark.parametrize(
     ("program", "query", "inputs"),
     [
-        # the body names c first, the text names a
+        # the body mentions c first, the text mentions a
         ("sum(X, Y, Z) :- digit(Z, C), digit(X, A), digit(Y, B), C is A + B.\nquery(sum(a, b, c)).", None, "a b c"),
         ("sum(X, Y) :- digit(Y, B), digit(X, A), A < B.\nquery(sum(q, r)).", "sum(z, y)", "z y"),
         ("% b, then a\nq :- digit(a, A), digit(b, A).", "q", "a b"),
@@ -113,12 +113,12 @@ NET = "nn(net, [X], Y, [0,1,2]) :: digit(X, Y).\n"
         ("q :- between(9, 10, I), J is 19 - I, digit(x(J), V), digit(x(I), V).", "q", "x(9) x(10)"),
     ],
 )
-def test_inputs_are_in_the_order_the_programs_text_names_them(problog, program, query, inputs):
+def test_inputs_are_in_the_order_of_the_programs_text(problog, program, query, inputs):
     found = Constraint.from_problog(NET + "0.5 :: noise.\n" + program.replace(":-", ":- noise,"), query).inputs
     assert found == [f"net({name})" for name in inputs.split()]
 
 
-def test_two_nets_on_one_input_are_in_the_order_of_their_predicates(problog):
+def test_two_nets_of_one_input_are_in_the_order_of_their_predicates(problog):
     nets = "nn(one, [X], Y, [0,1]) :: p(X, Y).\nnn(two, [X, Y], Z, [0,1]) :: r(X, Y, Z).\n"
     found = Constraint.from_problog(nets + "q :- r(b, a, 0), p(b, 1), p(a, 1), r(b, b, 0).", "q").inputs
     assert found == ["one(b)", "two(b, b)", "two(b, a)", "one(a)"]
@@ -172,7 +172,7 @@ def test_facts_are_summed_out_of_the_best_values_and_the_entropy(problog, method
     assert even["net(a)"].grad.isfinite().all()
 
 
-def test_more_than_can_be_listed_beside_facts_is_refused(problog):
+def test_too_many_inputs_beside_facts_are_refused(problog):
     body = ", ".join(f"digit(x{i}, 0)" for i in range(9))
     constraint = Constraint.from_problog(f"{NET}0.5 :: noise.\nq :- noise, {body}.", "q")
     log_probs = random_log_probs([v for v in constraint.variables if v.name in constraint.inputs], 1)
@@ -181,7 +181,7 @@ def test_more_than_can_be_listed_beside_facts_is_refused(problog):
             question(log_probs)
 
 
-def test_a_program_with_an_observed_sum_is_one_constraint_for_all_sums(problog):
+def test_one_program_serves_all_observed_sums(problog):
     program = """
 nn(digits, [X], Y, [0,1,2]) :: digit(X, Y).
 nn(sums, [X], Y, [0,1,2,3,4]) :: total(X, Y).
@@ -208,8 +208,8 @@ right(A, B, C) :- digit(A, X), digit(B, Y), total(C, Z), Z is X + Y.
         ("nn(n, [X], Y) :: p(X, Y).", "p(a, 1)", "not a neural predicate"),
         ("nn(n, X, Y, [0,1]) :: p(X, Y).", "p(img, 1)", r"The inputs in nn\(n,img,.* are not a list"),
         ("nn(n, [X], Y, L) :: p(X, Y).", "p(a, 1)", r"The values in nn\(n,\[X\],Y,L\) are not a list"),
-        ("nn(n,[X],Y,[0,1])::p(X,Y). t(0.3)::f. r:-p(a,0),f.", "r", r"t\(0.3\) is no probability of f"),
-        ("nn(n,[X],Y,[0,1])::p(X,Y). t(0.3)::f;0.1::g. r:-p(a,0),f.", "r", r"t\(0.3\) is no probability"),
+        ("nn(n,[X],Y,[0,1])::p(X,Y). t(0.3)::f. r:-p(a,0),f.", "r", r"The probability of f is t\(0.3\)"),
+        ("nn(n,[X],Y,[0,1])::p(X,Y). t(0.3)::f;0.1::g. r:-p(a,0),f.", "r", r"is t\(0.3\): write a number"),
         ("nn(n,[X],Y,[0,1])::p(X,Y). nn(n,[X],Y,[0,2])::q(X,Y). r:-p(a,0),q(a,0).", "r", "two lists of values"),
         ("nn(n,[X],Y,[0,1])::p(X,Y). nn(n,[X],Y,[0,1])::q(X,Y). r:-p(a,0),q(a,1).", "r", "more than once"),
         ("nn(n,[X],Y,[0,1])::p(X,Z,Y) :- z(Z). z(1). z(2). r:-p(a,1,0),p(a,2,1).", "r", "more than once"),
@@ -255,13 +255,13 @@ def test_a_program_runs_no_file(problog, load, tmp_path):
     evil, mark = tmp_path / "evil", tmp_path / "mark"
     evil.with_suffix(".py").write_text(f"open({str(mark)!r}, 'w')")
     evil.with_suffix(".pl").write_text(f":- use_module('{evil}.py').\n")
-    with contextlib.suppress(LogicError):  # some of these are no programs
+    with contextlib.suppress(LogicError):  # some of these are not valid programs
         Constraint.from_problog(NET + load.format(evil=evil) + "\nq :- digit(a, 0).", "q")
-        assert "try_call" in load  # which hides errors
+        assert "try_call" in load  # try_call hides errors
     assert not mark.exists()
 
 
-def test_what_a_program_loads_is_named(problog, tmp_path):
+def test_the_error_names_what_a_program_loads(problog, tmp_path):
     (tmp_path / "rule.pl").write_text(NET + ":- use_module('helper.py').\nq :- digit(a, 0).\nquery(q).\n")
     with pytest.raises(LogicError, match=r"loads 'helper.py': it may only use problog's own libraries"):
         Constraint.from_file(tmp_path / "rule.pl")
@@ -274,7 +274,7 @@ def test_problogs_own_libraries_may_be_used(problog, name):
     assert Constraint.from_problog(program, "q").inputs == ["net(a)"]
 
 
-def test_without_problog_it_says_what_to_install(monkeypatch):
+def test_without_problog_the_error_says_what_to_install(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "problog.engine", None)

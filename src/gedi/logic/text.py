@@ -1,15 +1,16 @@
-"""Constraint files: declarations and formulas as text, read without running any of it."""
+"""Constraints as text: declarations and formulas, read without running any of it, and written."""
 
 from __future__ import annotations
 
 import ast
+import keyword
 import operator
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gedi.errors import LogicError
-from gedi.logic.dimacs import read_text
 from gedi.logic.expressions import (
     Categorical,
     Formula,
@@ -21,9 +22,10 @@ from gedi.logic.expressions import (
     implies,
     table,
 )
+from gedi.logic.nodes import Node, cut, fold
 
 MOST_VALUES = 10_000  # of a variable
-LONGEST_LINE = 200  # characters of a line that are shown
+LONGEST = 100_000  # characters; anything longer is data, not a setting
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -51,11 +53,32 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
-    """All formulas of the text together, and the variables as declared.
+def read_text(source: str | Path) -> str:
+    """The text itself, or the contents of the file at a Path."""
+    if not isinstance(source, Path):
+        return source
+    try:
+        return source.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LogicError(f"The file {source} cannot be read ({error}): check its path.") from error
 
-    A line "a, b : 10" declares variables with values 0 to 9, "c : 1..6" and "d : red, green" with those; every other
-    line is a formula, and all of them hold. # begins a comment.
+
+def check_text(text: str) -> None:
+    """Refuse what is too long for a setting, or is not plain text."""
+    if len(text) > LONGEST:
+        raise LogicError(f"The constraint has more than {LONGEST:,} characters as text: shorten it.")
+    if not all(line.isprintable() for line in text.splitlines()):
+        raise LogicError("The constraint has characters that cannot be printed: save it as plain text.")
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
+    """The conjunction of the formulas in the text, and the variables as declared.
+
+    The line "a, b : 10" declares variables with values 0 to 9; "c : 1..6" and "d : red, green" list other values. Every
+    other line is a formula, and all of them must hold. A comment starts with #.
 
     >>> read_constraint("a, b : 10  # digits\\na < b")
     (and((a < b)), [Categorical('a', 10), Categorical('b', 10)])
@@ -72,9 +95,9 @@ def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
                 for name in (n.strip() for n in names.split(",")):
                     if not name.isidentifier() or name in FUNCTIONS or name in variables:
                         raise LogicError(f"{name!r} cannot be declared: use a new name of letters, digits and _.")
-                    variables[name] = Categorical(name, _domain(domain))
+                    variables[name] = Categorical(name, _read_domain(domain))
             else:
-                formulas.append(_formula(line, variables))
+                formulas.append(_read_formula(line, variables))
         except LogicError as error:
             raise LogicError(f"Line {number} of the constraint: {error}") from error
     if not formulas:
@@ -82,7 +105,7 @@ def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
     return conjunction(formulas), list(variables.values())
 
 
-def _domain(text: str) -> list[Value]:
+def _read_domain(text: str) -> list[Value]:
     words = [word.strip() for word in text.split(",")] if "," in text else text.split()
     low, dots, high = text.partition("..")
     try:
@@ -91,7 +114,7 @@ def _domain(text: str) -> list[Value]:
         elif len(words) == 1:
             values = range(int(words[0]))
         elif not all(len(word.split()) == 1 for word in words):
-            raise ValueError("a comma too many, or one too few")
+            raise ValueError("a comma is missing or superfluous")
         else:
             numbers = all(word.lstrip("-").isdigit() for word in words)
             values = [int(word) if numbers else word for word in words]
@@ -99,23 +122,22 @@ def _domain(text: str) -> list[Value]:
         raise LogicError(
             f"{text.strip()!r} is not a domain: write 10, 1..6, or the values (1 2 3 or 1, 2, 3)."
         ) from error
-    # Asked before the values are listed: a few digits of text must not take a machine's memory.
+    # Checked before the values are listed: a few digits of text must not exhaust the memory.
     if values and (values[-1] - values[0] if isinstance(values, range) else len(values)) >= MOST_VALUES:
         raise LogicError(f"{text.strip()!r} has more than {MOST_VALUES:,} values: use fewer.")
     return list(values)
 
 
-def _formula(line: str, variables: dict[str, Categorical]) -> Formula:
+def _read_formula(line: str, variables: dict[str, Categorical]) -> Formula:
     try:
         value = _read(ast.parse(line, mode="eval").body, variables)
     except LogicError:
         raise
     except (SyntaxError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError | MemoryError) else error.args[0]
-        shown = line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " ..."
-        raise LogicError(f"{shown!r} is not a formula: {why}.") from error
+        raise LogicError(f"{cut(line)!r} is not a formula: {why}.") from error
     if not isinstance(value, Formula):
-        raise LogicError(f"{line!r} is not a formula: compare something, as in a + b == c.")
+        raise LogicError(f"{cut(line)!r} is not a formula: compare something, as in a + b == c.")
     return value
 
 
@@ -136,8 +158,8 @@ def _read(node: ast.AST, variables: dict[str, Categorical]) -> Any:
             return OPERATORS[type(op)](read(operand))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
             operands = read(left), read(right)
-            if any(isinstance(operand, str) for operand in operands):  # Python would repeat or fill in text
-                raise LogicError(f"{ast.unparse(node)!r} calculates with text: compare it with == or != instead.")
+            if any(isinstance(operand, str) for operand in operands):  # Python would repeat or format the text
+                raise LogicError(f"{ast.unparse(node)!r} does arithmetic on text: compare it with == or != instead.")
             return OPERATORS[type(op)](*operands)
         case ast.BoolOp(op=op, values=values):
             return (conjunction if isinstance(op, ast.And) else disjunction)(map(read, values))
@@ -153,3 +175,65 @@ def _read(node: ast.AST, variables: dict[str, Categorical]) -> Any:
             cells = [row.elts if isinstance(row, ast.Tuple | ast.List) else [row] for row in rows]
             return table([*map(read, names)], [[*map(read, row)] for row in cells])
     raise LogicError(f"{ast.unparse(node)!r} is not part of the constraint language: see docs/logic.md.")
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_constraint(formula: Formula, variables: Sequence[Categorical]) -> str:
+    """The text that `read_constraint` reads back as the same formula over the same variables (with plain names)."""
+    names = _plain_names(variables)
+    declarations = [f"{names[v.name]} : {_written_domain(v.values)}" for v in variables]
+    parts = formula.children if formula.op == "and" else (formula,)
+
+    def write(node: Node, texts: list[str]) -> str:
+        check_text(text := _written(node, texts, names))  # at every node: shared parts double with every level
+        return text
+
+    text = "\n".join([*declarations, *(fold(part, write) for part in parts)])
+    check_text(text)
+    if [v.values for v in read_constraint(text)[1]] != [v.values for v in variables]:
+        raise LogicError("The variables' values cannot be written as text: use numbers, or words without spaces.")
+    return text
+
+
+def _plain_names(variables: Sequence[Categorical]) -> dict[str, str]:
+    """A unique name of letters, digits and _ for each variable."""
+    names: dict[str, str] = {}
+    for v in variables:
+        name = re.sub(r"\W+", "_", v.name).strip("_") or "v"
+        if not name.isidentifier() or keyword.iskeyword(name) or name in FUNCTIONS:
+            name = f"v_{name}"
+        while name in names.values():
+            name += "_"
+        names[v.name] = name
+    return names
+
+
+def _written_domain(values: Sequence[Value]) -> str:
+    if isinstance(values[0], int) and list(values) == list(range(values[0], values[0] + len(values))):
+        return str(len(values)) if values[0] == 0 else f"{values[0]}..{values[-1]}"
+    return " ".join(map(str, values))
+
+
+def _written(node: Node, parts: list[str], names: dict[str, str]) -> str:
+    match node.op:
+        case "variable":
+            return names[node.data[0]]
+        case "number":
+            return str(node.data)
+        case "text":
+            return repr(node.data)
+        case "table":
+            domains = [child.data[1] for child in node.children]
+            rows = [tuple(d[i] for d, i in zip(domains, row, strict=True)) for row in node.data.tolist()]
+            return f"table([{', '.join(parts)}], {rows})"
+        case "not":
+            return f"(not {parts[0]})"
+        case "abs" | "exactly_one" | "all_different":
+            return f"{node.op}({', '.join(parts)})"
+        case "and" | "or" if parts:
+            return f"({f' {node.op} '.join(parts)})"
+        case "and" | "or":  # of nothing: always and never true
+            return "exactly_one()" if node.op == "or" else "(not exactly_one())"
+    return f"({parts[0]} {node.op} {parts[1]})"
