@@ -1,8 +1,8 @@
-"""Give clusters a meaning by what must hold between rows, without a label for any of them.
+"""Give clusters a meaning by a rule between rows, without any labels.
 
     python docs/examples/constraint.py
 
-Rows come in pairs of which the first is never larger than the second. That alone says which cluster is the small one.
+Rows come in pairs, and the first is never larger than the second. This alone determines which cluster is the small one.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from gedi import GEDI
 
 
 def pairs(n: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows [2 n, 2] around three places in no order of their coordinates, and which place it was."""
+    """Rows [2 n, 2] around three places, and the size that each place stands for; coordinates do not show the order."""
     rng = np.random.default_rng(seed)
     places = np.array([[2.0, -2.0], [-3.0, 0.0], [2.5, 3.0]])
     sizes = np.sort(rng.integers(0, 3, (n, 2)), axis=1).ravel()

@@ -158,7 +158,7 @@ class _DiagramReader:
         self._branches: dict[int, list[tuple[Any, list[int]]]] = {}
 
     def top(self, node: Any) -> tuple[int, Any, Any] | None:
-        """The bit that the node decides on and its successors if the bit is set and if not; None for true and false."""
+        """The bit that the node decides on, and its successors for 1 and for 0; None for true and false."""
         if node.id not in self._tops:
             self._tops[node.id] = self._read(node)
         return self._tops[node.id]
@@ -169,9 +169,8 @@ class _DiagramReader:
         if node.is_literal():
             true, false = node.manager.true(), node.manager.false()
             return (node.literal, true, false) if node.literal > 0 else (-node.literal, false, true)
-        subs = {
-            prime.literal: sub for prime, sub in node.elements()
-        }  # a prime is one bit, because the vtree is right-linear
+        # Every prime is a single bit, because the vtree is right-linear.
+        subs = {prime.literal: sub for prime, sub in node.elements()}
         bit = max(subs)
         return bit, subs[bit], subs[-bit]
 

@@ -14,7 +14,7 @@ from gedi.errors import LogicError
 from gedi.logic.nodes import Node, postorder
 
 MAX_CALLS = 1_000_000  # combinations that a Python predicate may be called with
-FEW_VALUES = 10  # of a domain, shown
+FEW_VALUES = 10  # values of a domain that are shown
 
 Value = int | str
 
@@ -111,9 +111,7 @@ class Categorical(Term):
         if isinstance(domain, int | np.integer):
             domain = range(int(domain))
         if not isinstance(domain, Iterable):
-            raise LogicError(
-                f"The domain of {name!r} is {domain!r}: pass the number of values, or the values themselves."
-            )
+            raise LogicError(f"The domain of {name!r} is {domain!r}: pass the number of values, or a list of them.")
         values = tuple(domain)
         if len(values) < 2:
             raise LogicError(f"The domain of {name!r} has {len(values)} value(s): a variable needs at least 2.")
@@ -121,7 +119,7 @@ class Categorical(Term):
             values = tuple(map(int, values))
         elif not all(isinstance(v, str) for v in values):
             raise LogicError(
-                f"The domain of {name!r} has unsupported or mixed types: use only whole numbers or only strings."
+                f"The domain of {name!r} has other or mixed types: use only whole numbers or only strings."
             )
         if len(set(values)) < len(values):
             raise LogicError(f"The domain of {name!r} lists a value twice: list each value once.")
@@ -179,7 +177,7 @@ Operand = Term | int | str
 def _chain(op: str, left: Formula, right: Formula) -> Formula:
     """One node for f & g & h: a longer chain is not a deeper one."""
     first, second = (f.children if f.op == op else (f,) for f in (left, right))
-    if left.op == right.op == op:  # without shared parts twice: repeated joins would double them
+    if left.op == right.op == op:  # keep shared parts once: joining again and again would double them
         return Formula(op, tuple({id(part): part for part in (*first, *second)}.values()))
     return Formula(op, first + second)
 
@@ -229,8 +227,7 @@ def table(variables: Sequence[Categorical], rows: Iterable[Sequence[Value] | Val
         row = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
         if len(row) != len(variables):
             raise LogicError(
-                f"Row {number} of the table has {len(row)} values for {len(variables)} variables: {row!r}. "
-                "Give one value per variable."
+                f"Row {number} of the table has {len(row)} values for {len(variables)} variables: {row!r}."
             )
         for v, place, value in zip(variables, places, row, strict=True):
             if value not in place:
@@ -264,7 +261,7 @@ def variables_in(root: Node) -> list[Categorical]:
 
 
 def few_values(variable: Categorical, show: Callable[[Value], str] = str) -> str:
-    """The variable's values; of many, the first ones and the last."""
+    """The variable's values; if there are many, only the first ones and the last."""
     values = list(map(show, variable.values))
     return ", ".join(values if len(values) <= FEW_VALUES else [*values[: FEW_VALUES - 1], "...", values[-1]])
 
