@@ -5,8 +5,8 @@ import torch
 from safetensors.torch import load, save
 from torch import nn
 
-from gedi.nets import ClusterDensity, ContrastiveDensity, EnergyDensity, GediNet, MLPEncoder, Projector
-from gedi.objectives.contrastive import SIMILARITIES, contrastive_log_density, cosine, negative_squared_distance
+from gedi.nets import ClusterDensity, ContrastiveDensity, EnergyDensity, GediNet, MLPEncoder
+from gedi.objectives.contrastive import SIMILARITIES, contrastive_log_density, negative_squared_distance
 from gedi.objectives.generative import contrastive_divergence
 
 KINDS = ["energy", "contrastive", "cluster"]
@@ -20,23 +20,13 @@ def rows(n=16, d=2, seed=0, dtype=torch.float64):
 # Learning from samples (Eq. 12)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_loss_is_contrastive_divergence(make, kind):
-    density, x, samples = make(kind), rows(), rows(8, seed=1)
-    expected = contrastive_divergence(density.log_density(x), density.log_density(samples))
-    assert torch.allclose(density.loss(x, samples), expected, atol=1e-12)
-    samples.requires_grad_(True)
-    density.loss(x, samples).backward()
-    assert samples.grad is None  # Eq. 12 holds the samples fixed
-
-
 def grid(side=60, reach=3.0):
     line = (torch.arange(side, dtype=torch.float64) + 0.5) / side * 2 * reach - reach
     return torch.cartesian_prod(line, line)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_gradient_of_the_loss_is_that_of_the_likelihood(make, kind):
+def test_gradient_of_contrastive_divergence_is_that_of_the_likelihood(make, kind):
     """With samples of the model, in proportion to p on a grid, against finite differences of the normalised NLL."""
     density, data, points = make(kind, sharpen=1.5), 0.7 * rows(seed=4), grid()
 
@@ -48,7 +38,7 @@ def test_gradient_of_the_loss_is_that_of_the_likelihood(make, kind):
     with torch.no_grad():
         mass = torch.softmax(density.log_density(points), 0).cumsum(0)
     places = torch.searchsorted(mass, (torch.arange(n, dtype=torch.float64) + 0.5) / n).clamp(max=len(points) - 1)
-    density.loss(data, points[places]).backward()
+    contrastive_divergence(density.log_density(data), density.log_density(points[places])).backward()
 
     g, h = torch.Generator().manual_seed(0), 1e-5
     for parameter in density.parameters():
@@ -128,39 +118,18 @@ def test_refresh_fills_the_bank_with_embeddings_of_rows_spread_over_the_data(mak
 
 
 def test_a_live_bank_takes_part_in_the_gradient(make):
-    density, x, samples = make("contrastive"), rows(5), rows(5, seed=1)
-    view = x + 0.1
+    density, x = make("contrastive"), rows(5)
+    view, weight = x + 0.1, density.embed[0].last.weight
     density.refresh(view)
-    still = density.loss(x, samples)
-    live = density.loss(x, samples, bank=density.embedding(view))
-    assert torch.allclose(density.log_density_by(x, density.embedding(view)), density.log_density(x), atol=1e-12)
-    assert torch.allclose(still, live, atol=1e-12)
-    weight = density.embed[0].last.weight
-    one, two = (torch.autograd.grad(loss, weight)[0] for loss in (still, live))
-    assert not torch.allclose(one, two, atol=1e-6)
-    bank = density.embedding(view).detach()
-    (detached,) = torch.autograd.grad(density.loss(x, samples, bank=bank), weight)
-    assert torch.allclose(detached, one, atol=1e-12)
-
-
-def test_penalty_is_on_the_lengths_of_data_and_samples_and_not_in_the_density(make):
-    density, x, samples = make("contrastive"), rows(), rows(4, seed=1)
-    plain, before = density.loss(x, samples), density.log_density(x)
-    density.penalty = 0.3
-    lengths = [density.embedding(rows_).square().sum(1).mean() for rows_ in (x, samples)]
-    assert torch.allclose(density.loss(x, samples) - plain, 0.3 * (lengths[0] + lengths[1]), atol=1e-12)
-    assert torch.equal(density.log_density(x), before)
-
-
-def test_on_the_sphere_the_penalty_has_no_gradient():
-    torch.manual_seed(0)
-    embed = nn.Sequential(MLPEncoder(2, [16], 8), Projector(8, 12, 4, normalise=True)).double()
-    density = ContrastiveDensity(embed, rows(5, 4), similarity=cosine).double()
-    x, samples, weight = rows(), rows(seed=1), embed[0].last.weight
-    (plain,) = torch.autograd.grad(density.loss(x, samples), weight)
-    density.penalty = 10.0
-    (penalised,) = torch.autograd.grad(density.loss(x, samples), weight)
-    assert torch.allclose(plain, penalised, atol=1e-9)
+    values = [
+        density.log_density(x),
+        density.log_density_by(x, density.embedding(view)),
+        density.log_density_by(x, density.embedding(view).detach()),
+    ]
+    assert torch.allclose(values[0], values[1], atol=1e-12)
+    still, live, detached = (torch.autograd.grad(value.mean(), weight)[0] for value in values)
+    assert not torch.allclose(still, live, atol=1e-6)
+    assert torch.allclose(still, detached, atol=1e-12)
 
 
 # (c) JEM's

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from gedi.nets import GediNet, MLPEncoder, Projector, Prototypes
-from gedi.sampling import score
+from gedi.nets import GediNet, MLPEncoder, Projector, Prototypes, score
 
 
 def toy_net(seed=0, *, two=False, **encoder):

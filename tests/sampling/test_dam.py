@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from gedi.sampling import dam, score
+from gedi.nets import score
+from gedi.sampling import dam
 from gedi.sampling.dam import tangent, uniform_in_ball
 
 CENTRES = np.array([[-1.0, 0.2], [1.5, -0.3]])

@@ -1,12 +1,10 @@
-"""Networks: encoders, heads, GediNet (all of them together), and densities: p_Psi(x) of any kind."""
+"""Networks: encoders, heads, GediNet (all of them together), and the densities p_Psi(x)."""
 
-from gedi.nets.densities import ClusterDensity, ContrastiveDensity, Density, EnergyDensity
-from gedi.nets.encoder import MLPEncoder
+from gedi.nets.densities import ClusterDensity, ContrastiveDensity, Density, EnergyDensity, score
+from gedi.nets.encoders import ImageEncoder, MLPEncoder, ResNet8
 from gedi.nets.flow import FlowDensity
 from gedi.nets.gedinet import GediNet
 from gedi.nets.heads import Projector, Prototypes
-from gedi.nets.image_encoder import ImageEncoder
-from gedi.nets.resnet import ResNet8
 from gedi.nets.vae import VaeDensity
 
 __all__ = [
@@ -22,4 +20,5 @@ __all__ = [
     "Prototypes",
     "ResNet8",
     "VaeDensity",
+    "score",
 ]

@@ -14,17 +14,14 @@ from gedi.errors import ConfigError
 from gedi.nets.densities import Density
 
 KINDS = {"nsf": "NSF", "maf": "MAF"}
-OUTPUTS = {
-    "nsf": 23,
-    "maf": 2,
-}  # of the inner networks, a feature: 8 widths, 8 heights and 7 slopes, or shift and scale
-LARGEST = 2**25  # numbers of a flow's weights, and of the table of which output may depend on which feature
+OUTPUTS = {"nsf": 23, "maf": 2}  # of the inner networks per feature: 8 widths, 8 heights, 7 slopes; shift, scale
+LARGEST = 2**25  # numbers in a flow's weights and in its mask of which output may depend on which feature
 
 
 def zuko_flow(kind: str) -> Any:
-    """zuko's class for ``kind``, imported when first asked for."""
+    """zuko's class for ``kind``; zuko is imported only here."""
     if kind not in KINDS:
-        raise ConfigError(f"The flow is one of {', '.join(KINDS)}, got {kind!r}.")
+        raise ConfigError(f"The flow must be one of {', '.join(KINDS)}, got {kind!r}.")
     try:
         import zuko
     except ImportError as error:
@@ -35,12 +32,12 @@ def zuko_flow(kind: str) -> Any:
 class FlowDensity(Density):
     """log p(x) = log N(f(x); 0, I) + log |det df/dx|: exact and normalised, so ``loss`` is the likelihood of Eq. 8.
 
-    ``nsf`` (rational-quadratic splines) bends the cube [-5, 5]^d and leaves the rest as it is, so the data should be
-    of about unit variance; ``maf`` (affine) has no such cube and is less flexible. ``passes=None`` is autoregressive:
-    sampling costs one pass a feature. ``passes=2`` is a coupling flow, for many features.
+    ``nsf`` (rational-quadratic splines) bends the cube [-5, 5]^d and is the identity outside it, so the data should
+    have about unit variance; ``maf`` (affine) has no such cube and is less flexible. ``passes=None`` is autoregressive:
+    sampling costs one pass per feature. ``passes=2`` is a coupling flow, for many features.
 
-    The nets inside are SiLU where zuko's own are ReLU, whose kinks would be jumps of the score. The knots of the
-    splines remain: the score of ``nsf`` is continuous only between them, that of ``maf`` is smooth.
+    The inner nets use SiLU, not zuko's ReLU, whose kinks would make the score jump. The knots of the splines remain:
+    the score of ``nsf`` is continuous only between them, while that of ``maf`` is smooth.
     """
 
     needs_samples = False
@@ -62,16 +59,16 @@ class FlowDensity(Density):
         numbers = transforms * sum(a * b for a, b in pairwise(sizes)) + self.features * sizes[-1]
         if numbers > LARGEST:
             raise ConfigError(
-                f"A flow of {self.features} features with these layers needs {numbers:,} numbers, the most is "
-                f"{LARGEST:,}: use fewer features, layers or transforms, or another generative model."
+                f"A flow of {self.features} features with these layers needs {numbers:,} numbers, but the limit is "
+                f"{LARGEST:,}: use fewer features, smaller layers, fewer transforms, or another generative model."
             )
-        # zuko works out its masks by operations that know real tensors only, also where shapes alone are asked for.
+        # zuko computes its masks with operations that need real tensors, even under the meta device.
         with torch.device("cpu"):
             self.flow: nn.Module = make(
                 self.features, transforms=transforms, hidden_features=tuple(hidden), passes=passes, activation=nn.SiLU
             )
-        # Masks, orders and the base follow from the settings: a state dict holds what was learned, and nothing in it
-        # can break the triangle that makes the determinant exact.
+        # Masks, orders and the base follow from the settings. The state dict holds only what was learned, so nothing in
+        # it can break the triangular structure that makes the determinant exact.
         for part in self.flow.modules():
             for name, buffer in list(part.named_buffers(recurse=False)):
                 part.register_buffer(name, buffer, persistent=False)
@@ -82,15 +79,13 @@ class FlowDensity(Density):
         with torch.autocast(x.device.type, enabled=False):
             return self.flow().log_prob(x.flatten(1))
 
-    def loss(
-        self, x: torch.Tensor, samples: torch.Tensor | None = None, generator: torch.Generator | None = None
-    ) -> torch.Tensor:
-        """Negative log-likelihood, in nats a sample."""
+    def loss(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Negative log-likelihood in nats per sample; draws nothing from ``generator``."""
         return -self.log_density(x).mean()
 
     @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor:
-        """f^-1 of Gaussian noise; drawn here, as zuko's own sampling takes no generator."""
+        """f^-1 of Gaussian noise, drawn here because zuko's own sampling takes no generator."""
         like = next(self.parameters())
         noise = torch.randn((n, self.features), generator=generator, device=like.device, dtype=like.dtype)
         return self.flow().transform.inv(noise).view(n, *self.shape)

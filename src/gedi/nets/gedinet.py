@@ -9,10 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gedi.nets.densities import Density, EnergyDensity, evaluating
-from gedi.nets.encoder import MLPEncoder
+from gedi.nets.densities import Density, EnergyDensity, Support, evaluating
+from gedi.nets.encoders import MLPEncoder
 from gedi.nets.heads import Classifier, Projector, Prototypes
-from gedi.nets.walls import Support
 
 if TYPE_CHECKING:
     from gedi.data.scaled_rows import Rows
@@ -21,15 +20,15 @@ if TYPE_CHECKING:
 class GediNet(nn.Module):
     """One encoder under four heads: energy u, projector with prototypes U, and the projector of L_NF.
 
-    ``density`` makes p_Psi out of the net's own parts, or beside them; by default it is the paper's, u^T enc(x).
-    ``support`` bounds the box the sampler lives in. Outside nothing was learned, and an encoder of waves repeats itself
-    there: log p falls off as a Gaussian instead, so that foreign points are improbable. Without a support (the paper)
-    log p is u^T enc(x) everywhere.
+    ``density`` builds p_Psi from the net's own parts, or beside them; by default it is the paper's, u^T enc(x).
+    ``support`` bounds the box the sampler lives in. Nothing is learned outside, and an encoder of waves repeats itself
+    there, so log p falls off as a Gaussian and foreign points become improbable. Without a support (the paper) log p is
+    u^T enc(x) everywhere.
 
-    ``head`` is the projector that `embed` reads: methods that train L_NF's relatives alone have trained only
-    ``nf_projector``. The head ``classifier`` has no projector: the clusters are a linear layer's on the representation,
-    which is its own embedding. The energy's encoder is the clusters' own unless two encoders are asked for (the
-    ablation 'no NF, 2 enc.').
+    ``head`` is the projector that `embed` reads: methods that train only L_NF's relatives train only ``nf_projector``.
+    The head ``classifier`` has no projector: its clusters are a linear layer on the representation, which is its own
+    embedding. The energy and the clusters share one encoder unless the energy gets its own (the ablation 'no NF,
+    2 enc.').
     """
 
     def __init__(
@@ -63,11 +62,11 @@ class GediNet(nn.Module):
 
     @property
     def energy_encoder(self) -> nn.Module:
-        """The encoder under the energy: the clusters' own, unless there are two."""
+        """The encoder under the energy: the clusters' too, unless there are two."""
         return self.encoder if self.own_energy_encoder is None else self.own_energy_encoder
 
     def energy(self, x: torch.Tensor) -> torch.Tensor:
-        """u^T enc(x), one value a sample (Sec. 3.1)."""
+        """u^T enc(x), one value per sample (Sec. 3.1)."""
         return self.energy_head(self.energy_encoder(x)).squeeze(1)
 
     def energy_gradient(self, x: torch.Tensor) -> torch.Tensor:
@@ -77,7 +76,7 @@ class GediNet(nn.Module):
         return encoder.input_gradient(x, self.energy_head.weight[0])
 
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
-        """log p_Psi(x), for most densities up to a constant, one value a sample."""
+        """log p_Psi(x), for most densities up to a constant; one value per sample."""
         with evaluating(self):
             return self.density.log_density(x)
 
@@ -87,12 +86,12 @@ class GediNet(nn.Module):
             return self.density.score(x)
 
     def refresh_density(self, x: Rows) -> None:
-        """Let a density that leans on some of the data look at them with the present weights."""
+        """Update what the density keeps of the data, with the present weights."""
         with evaluating(self):
             self.density.refresh(x)
 
     def embed(self, x: torch.Tensor) -> torch.Tensor:
-        """g(x) = proj(enc(x)), on the unit sphere; enc(x) itself under a classifier."""
+        """g(x) = proj(enc(x)), on the unit sphere; with a classifier, enc(x) itself."""
         h = self.encoder(x)
         return F.normalize(self.nf_projector(h), dim=1) if self.head == "nf_projector" else self.projector(h)
 

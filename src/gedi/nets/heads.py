@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 class Projector(nn.Module):
-    """One hidden layer, batch norm in all layers (Appendix G), output on the unit sphere if ``normalise``.
+    """One hidden layer, batch norm after both layers (Appendix G), output on the unit sphere if ``normalise``.
 
     With ``normalise=True`` this is ``proj`` (used by L_DI); with ``False`` it is ``proj*`` (used by L_NF).
     """
@@ -42,12 +42,12 @@ class Prototypes(nn.Module):
         return F.normalize(self.directions, dim=1)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        """Cosine scores U^T g(x), one column a cluster."""
+        """Cosine scores U^T g(x), one column per cluster."""
         return z @ self.centres.T
 
 
 class Classifier(Prototypes):
-    """A plain linear layer in the prototypes' place, as supervised networks end in one: nothing is normalised."""
+    """A plain linear layer instead of prototypes, as in a supervised network: nothing is normalised."""
 
     def __init__(self, n_clusters: int, size: int) -> None:
         super().__init__(n_clusters, size)
@@ -55,5 +55,5 @@ class Classifier(Prototypes):
         self.directions, self.bias = linear.weight, linear.bias
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        """Logits, one column a cluster."""
+        """Logits, one column per cluster."""
         return F.linear(z, self.directions, self.bias)

@@ -9,14 +9,14 @@ import torch
 from torch import nn
 
 from gedi.nets.densities import Density
-from gedi.nets.encoder import MLPEncoder
+from gedi.nets.encoders import MLPEncoder
 
-LOG_SIGMA_LIMIT = 8.0  # q's widths stay within e^-8 and e^8, however far out x is
-MIN_SCALE = 1e-3  # of the likelihood: data on an exact manifold would send it to zero, and log p to infinity
+LOG_SIGMA_LIMIT = 8.0  # q's widths stay between e^-8 and e^8, however far out x is
+MIN_SCALE = 1e-3  # of the likelihood: on data that lie exactly on a manifold it would go to zero, and log p to infinity
 
 
 def quasi_normal(n: int, size: int) -> torch.Tensor:
-    """``n`` Gaussian points in ``size`` dimensions, spread evenly (scrambled Sobol), the same in every call."""
+    """``n`` evenly spread Gaussian points in ``size`` dimensions (scrambled Sobol), the same in every call."""
     unit = torch.quasirandom.SobolEngine(size, scramble=True, seed=0).draw(n, dtype=torch.float64)
     return torch.special.ndtri(unit.clamp(1e-9, 1 - 1e-9)).float()
 
@@ -25,9 +25,9 @@ class VaeDensity(Density):
     """p(x) = int N(x; dec(z), s^2 I) N(z; 0, I) dz, with q(z|x) = N(mu(x), diag sigma(x)^2) and a learned s.
 
     ``loss`` is the negative ELBO. ``log_density`` is the importance-weighted bound log 1/K sum_k p(x, z_k) / q(z_k|x),
-    z_k = mu + sigma e_k, with K = ``importance`` fixed noises e_k, the same for all x: a smooth function of x without
-    randomness, whose score samplers can follow. It is a bound on average over noise: then at most log p(x), and growing
-    towards it with K. With the noise fixed it is an estimate of that bound, and can exceed log p(x) at single points.
+    z_k = mu + sigma e_k, with K = ``importance`` fixed noises e_k, the same for all x: a smooth, deterministic function
+    of x whose score samplers can follow. On average over the noise it is a bound: at most log p(x), and closer to it
+    for larger K. With the noise fixed it is an estimate of that bound, and can exceed log p(x) at single points.
     """
 
     needs_samples = False
@@ -49,12 +49,12 @@ class VaeDensity(Density):
         self.encoder = MLPEncoder(features, hidden, 2 * latent, activation)
         self.decoder = MLPEncoder(latent, list(reversed(hidden)), features, activation)
         self.log_scale = nn.Parameter(torch.zeros(()))
-        # Stored with the weights: log p of a saved model must not hang on the next version's Sobol numbers.
+        # Stored with the weights: log p of a saved model must not depend on the Sobol numbers of a later version.
         self.register_buffer("noise", quasi_normal(importance, latent))
 
     @property
     def scale(self) -> torch.Tensor:
-        """s, one number for all features: with one each, a constant feature would be worth any likelihood."""
+        """s, one number for all features: with one per feature, a constant feature could raise log p without limit."""
         return MIN_SCALE + self.log_scale.exp()
 
     def posterior(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -68,9 +68,9 @@ class VaeDensity(Density):
         return -0.5 * error.square().sum(-1) - error.shape[-1] * (self.scale.log() + 0.5 * math.log(2 * math.pi))
 
     def bound(self, x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        """Importance-weighted bound on log p(x) from noise [k, latent], or [k, n, latent] for noise of its own a row.
+        """Importance-weighted bound on log p(x) from noise [k, latent], or [k, n, latent] if rows differ in noise.
 
-        Averaged over Gaussian noise it is at most log p(x), and the larger the more noise there is.
+        Averaged over Gaussian noise it is at most log p(x), and it grows with k.
         """
         with torch.autocast(x.device.type, enabled=False):
             mean, log_sigma = self.posterior(x)
@@ -81,15 +81,11 @@ class VaeDensity(Density):
             return torch.logsumexp(self.log_likelihood(x, z) + log_ratio, dim=0) - math.log(len(noise))
 
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
-        """Estimate of log p(x) from below, on the noise fixed when the model was made."""
+        """The bound on log p(x), from the noise fixed when the model was made."""
         return self.bound(x, self.noise)
 
-    def loss(
-        self, x: torch.Tensor, samples: torch.Tensor | None = None, generator: torch.Generator | None = None
-    ) -> torch.Tensor:
-        """Negative ELBO in nats a sample, a bound on Eq. 8: one z a row from ``generator``, KL in closed form."""
-        if generator is None:
-            raise ValueError("the ELBO draws noise: pass loss(x, generator=generator)")
+    def loss(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """Negative ELBO in nats per sample, a bound on Eq. 8: one z per row from ``generator``, KL in closed form."""
         with torch.autocast(x.device.type, enabled=False):
             mean, log_sigma = self.posterior(x)
             noise = torch.randn(mean.shape, generator=generator, device=mean.device, dtype=mean.dtype)
@@ -98,7 +94,7 @@ class VaeDensity(Density):
 
     @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor:
-        """Exact draws of the model, the likelihood's own noise included."""
+        """Exact draws from the model, including the noise of the likelihood."""
 
         def normal(size: int) -> torch.Tensor:
             return torch.randn((n, size), generator=generator, device=self.noise.device, dtype=self.noise.dtype)

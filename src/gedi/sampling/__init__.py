@@ -2,6 +2,6 @@
 
 from gedi.sampling.dam import DamInfo, dam
 from gedi.sampling.replay import ReplayBuffer
-from gedi.sampling.sgld import Box, SgldInfo, score, sgld, sgld_step
+from gedi.sampling.sgld import Box, sgld, sgld_step
 
-__all__ = ["Box", "DamInfo", "ReplayBuffer", "SgldInfo", "dam", "score", "sgld", "sgld_step"]
+__all__ = ["Box", "DamInfo", "ReplayBuffer", "dam", "sgld", "sgld_step"]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
-from gedi.sampling.sgld import Gradient, LogDensity, score
+from gedi.nets.densities import score
+from gedi.sampling.sgld import Gradient
+
+LogDensity = Callable[[torch.Tensor], torch.Tensor]
 
 
 class DamInfo(NamedTuple):
@@ -28,7 +32,7 @@ def uniform_in_ball(shape: torch.Size, radius: float, generator: torch.Generator
 def tangent(delta: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     """Delta_parallel of Eq. 11: ``delta`` less its part along the gradient.
 
-    The projection does not depend on the gradient's length, so the gradient of log p serves for that of p. Where the
+    The projection does not depend on the gradient's length, so the gradient of log p will do for that of p. Where the
     gradient vanishes every direction is tangent, and ``delta`` is kept whole.
     """
     flat, normal = delta.flatten(1), gradient.flatten(1)
@@ -54,6 +58,7 @@ def dam(
     Delta is drawn once, uniformly from the ball of ``radius``, and reused in every step, as in Alg. 1. ``max_drop``
     makes the walk honest: it ends before a step that would leave log p more than ``max_drop`` below its start, so it
     cannot wade through a valley of the density that is wider than one step. ``max_drop=inf`` is the paper's walk.
+    ``gradient`` is d log p / dx, if there is a faster way to compute it than autograd.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> ring = lambda x: -((x.norm(dim=1) - 1) ** 2) / 0.01

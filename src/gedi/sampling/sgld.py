@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-LogDensity = Callable[[torch.Tensor], torch.Tensor]
-Gradient = Callable[[torch.Tensor], torch.Tensor]
+Gradient = Callable[[torch.Tensor], torch.Tensor]  # d log p / dx, one row per sample
 
 
 class Box(NamedTuple):
@@ -44,21 +43,6 @@ class Box(NamedTuple):
         return self.low + unit * (self.high - self.low)
 
 
-class SgldInfo(NamedTuple):
-    """What happened to the chains: share of them on the box's boundary, mean distance from where they started."""
-
-    at_box: float
-    moved: float
-
-
-def score(log_density: LogDensity, x: torch.Tensor) -> torch.Tensor:
-    """d log p / dx, one row a sample; does not touch the gradients of the parameters."""
-    with torch.enable_grad():
-        x = x.detach().requires_grad_(True)
-        (gradient,) = torch.autograd.grad(log_density(x).sum(), x)
-    return gradient
-
-
 def sgld_step(
     x: torch.Tensor,
     gradient: torch.Tensor,
@@ -86,7 +70,7 @@ def sgld_step(
 
 
 def sgld(
-    log_density: LogDensity,
+    gradient: Gradient,
     x: torch.Tensor,
     *,
     steps: int,
@@ -96,34 +80,29 @@ def sgld(
     step: float | None = None,
     final_noise: float | None = None,
     max_drift: float = math.inf,
-    gradient: Gradient | None = None,
-) -> tuple[torch.Tensor, SgldInfo]:
-    """Run ``steps`` Langevin steps from ``x``; returns the new samples and what happened on the way.
-
-    ``gradient`` gives d log p / dx where a faster way than autograd is known.
+) -> torch.Tensor:
+    """Run ``steps`` Langevin steps from ``x`` on the density whose score is ``gradient``; returns the new samples.
 
     ``step=None`` keeps temperature 1 (step = noise**2 / 2). With ``final_noise`` the noise falls geometrically from
-    ``noise`` to it within the call: coarse steps travel, fine steps settle into thin structures, and every one of
-    them is at temperature 1.
+    ``noise`` to it within the call: coarse steps travel, fine steps settle into thin structures, and each of them is at
+    temperature 1.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> box = Box(torch.full((2,), -5.0), torch.full((2,), 5.0))
-    >>> x, info = sgld(lambda x: -(x**2).sum(1) / 2, torch.zeros(8, 2), steps=3, noise=0.1, box=box, generator=g)
-    >>> x.shape
+    >>> sgld(lambda x: -x, torch.zeros(8, 2), steps=3, noise=0.1, box=box, generator=g).shape
     torch.Size([8, 2])
     """
     ratio = 1.0 if final_noise is None or steps < 2 else (final_noise / noise) ** (1 / (steps - 1))
-    x = start = x.detach()
+    x = x.detach()
     for k in range(steps):
         sigma = noise * ratio**k
         x = sgld_step(
             x,
-            score(log_density, x) if gradient is None else gradient(x),
+            gradient(x),
             step=sigma**2 / 2 if step is None else step,
             noise=sigma,
             box=box,
             generator=generator,
             max_drift=max_drift,
         )
-    at_box = box.reached(x).flatten(1).any(1).float().mean()
-    return x.detach(), SgldInfo(float(at_box), float((x - start).flatten(1).norm(dim=1).mean()))
+    return x.detach()

@@ -200,8 +200,8 @@ class Engine:
             chains, places = state.buffer.draw(
                 n, restart=c.restart, generator=state.noise, data=self.x, from_data=c.from_data
             )
-            samples, _ = sgld(
-                state.net.log_density,
+            samples = sgld(
+                state.net.score,
                 chains,
                 steps=c.steps,
                 noise=c.noise,
@@ -210,7 +210,6 @@ class Engine:
                 max_drift=math.inf if c.max_drift is None else c.max_drift,
                 box=box if c.clamp else box.unbounded(),
                 generator=state.noise,
-                gradient=state.net.score,
             )
             state.buffer.put(places, samples)
             state.gradient_evaluations += c.steps * len(samples) * self.world.size

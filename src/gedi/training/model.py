@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from gedi.data import Scaler
 from gedi.data.pixels import usual_ends, values_of_bytes
 from gedi.data.scaled_rows import joined
 from gedi.errors import DataError
-from gedi.nets import GediNet
+from gedi.nets import GediNet, score
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import temperature
 from gedi.sampling import Box, sgld
@@ -135,7 +136,7 @@ class TrainedModel:
 
         def move(chains: torch.Tensor) -> torch.Tensor:
             return sgld(
-                self.net.eval().log_density,
+                partial(score, self.net.eval().log_density),
                 chains,
                 steps=steps,
                 noise=noise,
@@ -144,7 +145,7 @@ class TrainedModel:
                 max_drift=math.inf if c.max_drift is None else c.max_drift,
                 box=self.box,
                 generator=generator,
-            )[0]
+            )
 
         at_once = n if self.config.net.encoder == "mlp" else ROWS_AT_ONCE[self.config.net.encoder]
         moved = torch.cat([move(some) for some in starts.split(at_once)])

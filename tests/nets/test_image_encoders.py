@@ -1,3 +1,5 @@
+"""The ResNet of the paper's table, and flat rows of pixels on their way through it."""
+
 import math
 
 import pytest
@@ -6,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gedi.errors import ConfigError, DataError
-from gedi.nets import GediNet, ResNet8
+from gedi.nets import GediNet, ImageEncoder, ResNet8, encoders
 
 
 def net(channels=3, width=8, seed=0):
@@ -113,3 +115,34 @@ def test_images_it_cannot_take(shape):
         net()(torch.zeros(shape))
     with pytest.raises(ConfigError, match="at least one channel"):
         ResNet8(0, 8)
+
+
+# Flat rows
+
+
+def encoder(shape=(8, 10, 3)):
+    torch.manual_seed(0)
+    return ImageEncoder(shape, 4)
+
+
+def test_rows_are_read_as_height_width_channels():
+    images = torch.randn(5, 3, 8, 10)
+    net = encoder()
+    assert torch.allclose(net(images.permute(0, 2, 3, 1).flatten(1)), net.resnet(images), atol=1e-6)
+
+
+def test_many_images_without_a_gradient_go_through_in_parts(monkeypatch):
+    monkeypatch.setattr(encoders, "AT_ONCE", 3)
+    net, x = encoder(), torch.randn(7, 240)
+    sizes = []
+    net.resnet.register_forward_hook(lambda module, given, found: sizes.append(len(given[0])))
+    with torch.no_grad():
+        parts = net(x)
+    assert sizes == [3, 3, 1]
+    assert torch.allclose(parts, net(x), atol=1e-6)
+    assert sizes[3:] == [7]
+
+
+def test_images_too_small_for_two_poolings_are_refused_with_the_way_out():
+    with pytest.raises(ConfigError, match=r"8x8 pixels, got 7x10.*encoder mlp"):
+        encoder((7, 10, 3))

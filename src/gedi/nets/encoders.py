@@ -1,0 +1,181 @@
+"""Encoders, ``enc`` in the paper: an MLP for rows and a ResNet for images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gedi.errors import ConfigError, DataError
+
+SLOPE = 0.2  # of the ResNet's leaky ReLUs
+SMALLEST = 8  # pixels: two poolings leave 2x2
+AT_ONCE = 256  # images per pass without gradients: whole data sets pass through, and must not fill the memory
+
+
+class SiLU(nn.SiLU):
+    """SiLU with its gradient in closed form."""
+
+    def backward_of(self, gradient: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten.silu_backward(gradient, a)
+
+
+class LeakyReLU(nn.LeakyReLU):
+    """LeakyReLU with its gradient in closed form."""
+
+    def backward_of(self, gradient: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        return torch.where(a > 0, gradient, self.negative_slope * gradient)
+
+
+class Sine(nn.Module):
+    """sin, for the first layer of waves."""
+
+    def forward(self, a: torch.Tensor) -> torch.Tensor:
+        return torch.sin(a)
+
+    def backward_of(self, gradient: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        return gradient * torch.cos(a)
+
+
+Activation = SiLU | LeakyReLU | Sine
+ACTIVATIONS: dict[str, type[SiLU] | type[LeakyReLU]] = {"silu": SiLU, "leaky_relu": LeakyReLU}
+
+
+class MLPEncoder(nn.Module):
+    """Plain MLP for rows (Appendix G: two hidden layers of 100 neurons), without normalisation layers.
+
+    There is deliberately no batch norm: the energy of one point must not depend on the other points of its batch.
+
+    With ``frequency`` the first layer is sin(Wx + b), with W initialised from N(0, frequency^2): trainable random
+    Fourier features. A plain first layer learns coarse structure first, and thin valleys between components only after
+    tens of thousands of iterations. Waves at the data's own scale see both from the start.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        hidden: Sequence[int],
+        out: int,
+        activation: str = "silu",
+        *,
+        frequency: float | None = None,
+    ) -> None:
+        super().__init__()
+        sizes = [n_features, *hidden]
+        self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.activations = nn.ModuleList(ACTIVATIONS[activation]() for _ in hidden)
+        self.last = nn.Linear(sizes[-1], out)
+        if frequency is not None:
+            self.activations[0] = Sine()
+            nn.init.normal_(self.linears[0].weight, std=frequency)  # type: ignore[arg-type]
+            nn.init.uniform_(self.linears[0].bias, 0.0, 2 * math.pi)  # type: ignore[arg-type]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for linear, activation in zip(self.linears, self.activations, strict=True):
+            x = activation(linear(x))
+        return self.last(x)
+
+    @torch.no_grad()
+    def input_gradient(self, x: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
+        """d (direction . enc(x)) / dx, one row per sample, in closed form.
+
+        Samplers compute this thousands of times. On nets of this size autograd's bookkeeping would double the time.
+        """
+        before = []
+        for linear, activation in zip(self.linears, self.activations, strict=True):
+            before.append(linear(x))
+            x = activation(before[-1])
+        gradient = (direction @ self.last.weight).expand_as(x)
+        for linear, activation, a in zip(
+            reversed(self.linears), reversed(self.activations), reversed(before), strict=True
+        ):
+            gradient = activation.backward_of(gradient, a) @ linear.weight  # type: ignore[operator]
+        return gradient
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions beside a shortcut; ``pool`` halves both, ``first`` takes raw pixels.
+
+    The first block has no activation before its first convolution, which would discard half of the pixels' range. It
+    has a 1x1 convolution in its shortcut, because the number of channels changes there.
+    """
+
+    def __init__(self, channels: int, width: int, *, first: bool = False, pool: bool = False) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 3, padding=1)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1)
+        self.shortcut = nn.Conv2d(channels, width, 1) if first else nn.Identity()
+        self.first, self.pool = first, pool
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.conv1(x if self.first else F.leaky_relu(x, SLOPE))
+        h = self.conv2(F.leaky_relu(h, SLOPE))
+        if self.pool:
+            h, x = F.avg_pool2d(h, 2), F.avg_pool2d(x, 2)
+        return h + self.shortcut(x)
+
+
+class ResNet8(nn.Module):
+    """The 8-layer ResNet of Appendix H: images [n, C, H, W], H and W at least 8, -> representation [n, width].
+
+    ``width`` is the F of the paper's table. Four residual blocks, the first two of which halve the image, then the mean
+    over pixels. There is no normalisation layer: the energy of one image must not depend on the others of its batch.
+    With three channels it has 1,037,184 parameters for F = 128 and 4,138,752 for F = 256.
+
+    Weights and images are kept channels_last, which makes gradients with respect to images 1.4-1.7 times faster on CPU.
+    """
+
+    def __init__(self, channels: int = 3, width: int = 128) -> None:
+        super().__init__()
+        if channels < 1 or width < 1:
+            raise ConfigError(f"ResNet8 needs at least one channel and width 1, got {channels} and {width}.")
+        self.channels, self.width = channels, width
+        self.blocks = nn.Sequential(
+            Block(channels, width, first=True, pool=True),
+            Block(width, width, pool=True),
+            Block(width, width),
+            Block(width, width),
+        )
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.xavier_uniform_(module.weight, gain=math.sqrt(2))
+                nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+        nn.init.xavier_uniform_(self.blocks[0].conv1.weight)  # type: ignore[arg-type]
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.ndim != 4 or x.shape[1] != self.channels or min(x.shape[2:]) < SMALLEST:
+            raise DataError(
+                f"ResNet8 takes images [n, {self.channels}, height, width] of at least {SMALLEST}x{SMALLEST} pixels, "
+                f"got {list(x.shape)}."
+            )
+        h = self.blocks(x.contiguous(memory_format=torch.channels_last))
+        return F.leaky_relu(h, SLOPE).mean((2, 3))
+
+
+class ImageEncoder(nn.Module):
+    """`ResNet8` on flat rows [n, H * W * C], the form the samplers work in; pixels are in the order (H, W, C)."""
+
+    def __init__(self, image_shape: tuple[int, ...], width: int) -> None:
+        super().__init__()
+        height, side, channels = image_shape
+        if min(height, side) < SMALLEST:
+            raise ConfigError(
+                f"The resnet8 encoder needs images of at least {SMALLEST}x{SMALLEST} pixels, got {height}x{side}: "
+                "enlarge them, or use training.net.encoder mlp."
+            )
+        self.image_shape = (height, side, channels)
+        self.resnet = ResNet8(channels, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.is_grad_enabled() or len(x) <= AT_ONCE:
+            return self._encode(x)
+        return torch.cat([self._encode(part) for part in x.split(AT_ONCE)])
+
+    def _encode(self, x: torch.Tensor) -> torch.Tensor:
+        # Channels are the last of (H, W, C) already: to the ResNet this is channels_last without a copy.
+        return self.resnet(x.reshape(len(x), *self.image_shape).permute(0, 3, 1, 2))
