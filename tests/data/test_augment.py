@@ -1,34 +1,96 @@
-"""T(x'|x) of flat rows: the parts for images come first, and those that are off draw nothing."""
+"""T(x'|x): what is drawn, in which order, and how strongly rows and images change."""
 
+import ast
+import inspect
+import io
+import tokenize
+
+import kornia
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.decomposition import PCA
+from torch.nn import functional as F
 
 from gedi.data import Scaler, augment
-from gedi.data.augment import affine, neighbour_table, pick, row_augmentation, towards_neighbour
-from gedi.data.image_augment import ImageAugment, change_images
+from gedi.data.augment import (
+    PAPER,
+    AugmentConfig,
+    affine,
+    change_colours,
+    change_images,
+    move,
+    neighbour_table,
+    pick,
+    row_augmentation,
+    towards_neighbour,
+)
 from gedi.data.scaled_rows import scaled
 from gedi.errors import ConfigError
-from gedi.training.config import AugmentConfig
+from gedi.training.config import TrainingConfig, override
 
 SHAPE = (8, 8, 3)
+BOX = (-1.0, 1.0)
 DATA = 2 * torch.rand(20, 192, generator=torch.Generator().manual_seed(0)) - 1
 ROWS = torch.arange(6)
 
 
-def generator():
-    return torch.Generator().manual_seed(3)
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
 
 
-def view(settings, shape=SHAPE, box=(-1.0, 1.0)):
-    return row_augmentation(settings, DATA, shape, box=box)(DATA[ROWS], ROWS, generator())
+def view(settings, shape=SHAPE, box=BOX):
+    return row_augmentation(settings, DATA, shape, box=box)(DATA[ROWS], ROWS, generator(3))
+
+
+def images(n=6, channels=3, height=12, width=10, seed=0):
+    """In [-1, 1]."""
+    return 2 * torch.rand(n, channels, height, width, generator=generator(seed)) - 1
+
+
+def unit(n=6, channels=3, **options):
+    return (images(n, channels, **options) + 1) / 2
+
+
+def changed_share(x, y):
+    return float(((x - y).abs().flatten(1).amax(1) > 1e-6).float().mean())
+
+
+def flat_view(x, settings, seed=0):
+    """The view of images [n, C, H, W] that training would see."""
+    n, channels, height, width = x.shape
+    rows = x.permute(0, 2, 3, 1).reshape(n, -1)
+    augment = row_augmentation(settings, rows, (height, width, channels), box=BOX)
+    seen = augment(rows, torch.arange(n), generator(seed) if isinstance(seed, int) else seed)
+    return seen.view(n, height, width, channels).permute(0, 3, 1, 2)
+
+
+def test_every_setting_has_a_comment_beside_it():
+    """They become docs/settings.md."""
+    source = inspect.getsource(AugmentConfig)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    commented = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
+    fields = [node for node in ast.parse(source).body[0].body if isinstance(node, ast.AnnAssign)]
+    assert len(fields) == 15 and {node.lineno for node in fields} <= commented
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"jitter": 1.5}, {"gray": -0.1}, {"hue": 0.6}, {"brightness": 2.0}, {"crop": -1}, {"noise": -0.1}]
+)
+def test_settings_that_cannot_be(wrong):
+    with pytest.raises(ConfigError, match=rf"training\.augment\.{next(iter(wrong))} must"):
+        override(TrainingConfig(), {"augment": wrong})
+
+
+# ---- rows ----
 
 
 def test_without_image_settings_the_same_numbers_are_drawn_as_ever():
     settings = AugmentConfig(noise=0.1, neighbours=4, towards=0.5, shift=1.0, rotate=8.0, scale=0.05, shear=0.05)
-    g = generator()
-    x = affine(DATA[ROWS], SHAPE, shift=1.0, rotate=8.0, scale=0.05, shear=0.05, generator=g)
+    g = generator(3)
+    x = affine(DATA[ROWS].view(-1, *SHAPE).permute(0, 3, 1, 2), settings, g).permute(0, 2, 3, 1).reshape(6, -1)
     x = towards_neighbour(x, DATA[pick(neighbour_table(DATA, 4)[ROWS], g)], 0.5, g)
     x = x + 0.1 * torch.randn(x.shape, generator=g)
     assert torch.equal(view(settings), x)
@@ -36,10 +98,9 @@ def test_without_image_settings_the_same_numbers_are_drawn_as_ever():
 
 def test_images_are_cropped_and_coloured_before_the_noise():
     settings = AugmentConfig(noise=0.1, crop=2, flip=True, jitter=0.7, gray=0.4, hue=0.2)
-    g = generator()
+    g = generator(3)
     images = DATA[ROWS].view(-1, *SHAPE).permute(0, 3, 1, 2)
-    same = ImageAugment(crop=2, flip=True, jitter=0.7, gray=0.4, hue=0.2, noise=0.0)
-    x = change_images(images, same, g).permute(0, 2, 3, 1).reshape(6, -1)
+    x = change_images(images, settings, g, box=BOX).permute(0, 2, 3, 1).reshape(6, -1)
     assert torch.equal(view(settings), x + 0.1 * torch.randn(x.shape, generator=g))
     assert not torch.equal(x, DATA[ROWS])
 
@@ -92,3 +153,193 @@ def test_neighbours_of_very_many_images_are_looked_for_in_parts(monkeypatch):
     assert torch.equal(neighbour_table(rows, 4), table)
     as_floats = torch.from_numpy(Scaler().fit(images, mode="pixels").transform(images))
     assert torch.equal(neighbour_table(as_floats, 4), whole)
+
+
+# ---- the paper's table ----
+
+
+def test_the_papers_settings():
+    for name, (noise, flip) in {
+        "svhn": (0.03, False),
+        "cifar10": (0.03, True),
+        "cifar100": (0.03, True),
+        "mnist": (0.3, False),
+    }.items():
+        row = PAPER[name]
+        assert (row.jitter, row.gray, row.noise, row.flip, row.crop) == (0.1, 0.1, noise, flip, 4)
+        assert (row.brightness, row.contrast, row.saturation, row.hue) == (0.4, 0.4, 0.4, 0.1)
+
+
+@pytest.mark.parametrize("name, channels", [("svhn", 3), ("cifar10", 3), ("cifar100", 3), ("mnist", 1)])
+def test_views_are_of_the_same_kind_and_leave_the_images_alone(name, channels):
+    x = images(64, channels, 32, 32)
+    before = x.clone()
+    view = change_images(x, PAPER[name], generator(), box=BOX)
+    assert view.shape == x.shape and view.dtype == x.dtype and bool(view.isfinite().all())
+    assert torch.equal(x, before) and changed_share(x, flat_view(x, PAPER[name])) == 1
+    assert view.is_contiguous(memory_format=torch.channels_last)
+
+
+# ---- the generator ----
+
+
+def test_views_come_from_the_generator_alone():
+    x = images(32, 3, 32, 32)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    one = flat_view(x, PAPER["cifar10"], 7)
+    assert torch.equal(torch.get_rng_state(), before)  # nothing touched the global one
+    torch.manual_seed(2)
+    assert torch.equal(one, flat_view(x, PAPER["cifar10"], 7))
+    assert not torch.equal(one, flat_view(x, PAPER["cifar10"], 8))
+    shared = generator(7)
+    first, second = (flat_view(x, PAPER["cifar10"], shared) for _ in range(2))
+    assert torch.equal(first, one) and changed_share(first, second) == 1  # two independent views
+
+
+def test_one_chance_does_not_move_the_draws_of_another():
+    x = images(200)
+    plain, gray = (flat_view(x, AugmentConfig(noise=0.03, crop=4, gray=p)) for p in (0.0, 0.5))
+    same = (plain - gray).abs().flatten(1).amax(1) < 1e-6
+    assert 0.35 < float(same.float().mean()) < 0.65  # crop and noise agree where it stayed in colour
+
+
+def test_with_everything_off_nothing_happens():
+    x = images()
+    assert torch.equal(flat_view(x, AugmentConfig(noise=0.0)), x)
+    assert torch.allclose(change_images(x, AugmentConfig(), generator(), box=BOX), x, atol=1e-6)
+
+
+# ---- crop and flip ----
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), crop=st.integers(0, 5), flip=st.booleans())
+def test_every_view_is_a_window_of_the_reflected_image(seed, crop, flip):
+    x = images(3, 2, 7, 6, seed)
+    view = move(x, AugmentConfig(crop=crop, flip=flip), generator(seed))
+    padded = F.pad(x, (crop,) * 4, mode="reflect")
+    windows = padded.unfold(2, 7, 1).unfold(3, 6, 1)  # [n, C, top, left, 7, 6]
+    for one, image in zip(view, windows, strict=True):
+        candidates = [image] + ([image.flip(-1)] if flip else [])
+        assert any(bool((one[:, None, None] == c).flatten(3).all(3).all(0).any()) for c in candidates)
+
+
+def test_every_offset_is_equally_likely():
+    """A picture of its own coordinates tells where it was cut out."""
+    n, crop, size = 8100, 4, 20
+    x = torch.arange(size * size, dtype=torch.float64).view(1, 1, size, size).expand(n, 1, size, size)
+    middle = move(x, AugmentConfig(crop=crop), generator())[:, 0, size // 2, size // 2].long()
+    top, left = middle // size - size // 2, middle % size - size // 2
+    counts = torch.bincount((top + crop) * (2 * crop + 1) + left + crop, minlength=81).double()
+    assert len(counts) == 81
+    assert float(((counts - n / 81) ** 2 / (n / 81)).sum()) < 131  # chi-square, 80 degrees: 1 in 4,000
+
+
+def test_half_of_the_images_are_mirrored():
+    x = images(4000, 1, 8, 8)
+    view = move(x, AugmentConfig(flip=True), generator())
+    mirrored = (view == x.flip(3)).flatten(1).all(1)
+    assert bool((mirrored | (view == x).flatten(1).all(1)).all())
+    assert float(mirrored.float().mean()) == pytest.approx(0.5, abs=0.03)
+    assert torch.equal(move(x, AugmentConfig(), generator()), x)
+
+
+# ---- colours ----
+
+
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.7, 1.0])
+def test_chances_are_frequencies(p):
+    x = unit(4000, 3, height=4, width=4)
+    jittered = change_colours(x, AugmentConfig(jitter=p), generator())
+    assert changed_share(x, jittered) == pytest.approx(p, abs=0.03)
+    grayed = change_colours(x, AugmentConfig(gray=p), generator())
+    is_gray = (grayed == grayed[:, :1]).flatten(1).all(1)
+    assert float(is_gray.float().mean()) == pytest.approx(p, abs=0.03)
+    assert changed_share(x[~is_gray], grayed[~is_gray]) in (0.0,) or p == 1
+
+
+def test_jitter_and_gray_are_independent():
+    x = unit(8000, 3, height=4, width=4)
+    both = change_colours(x, AugmentConfig(jitter=0.5, gray=0.5), generator())
+    gray_only = change_colours(x, AugmentConfig(gray=0.5), generator())
+    is_gray = (both == both[:, :1]).flatten(1).all(1)
+    jittered = (both - gray_only).abs().flatten(1).amax(1) > 1e-6
+    assert float((is_gray & jittered).float().mean()) == pytest.approx(0.25, abs=0.03)
+
+
+def test_gray_is_the_luminance():
+    x = unit()
+    view = change_colours(x, AugmentConfig(gray=1), generator())
+    weights = torch.tensor([0.299, 0.587, 0.114])
+    assert torch.allclose(view, (x * weights[:, None, None]).sum(1, keepdim=True).expand_as(x), atol=1e-6)
+
+
+def only(**strength):
+    return AugmentConfig(jitter=1, **({"brightness": 0, "contrast": 0, "saturation": 0, "hue": 0} | strength))
+
+
+def test_brightness_is_a_factor_within_its_range():
+    x = 0.2 + 0.4 * unit(2000, height=4, width=4)  # 0.6 * 1.4 is still below white
+    factor = (change_colours(x, only(brightness=0.4), generator()) / x).flatten(1)
+    assert torch.allclose(factor, factor[:, :1].expand_as(factor), atol=1e-4)
+    assert 0.6 <= float(factor.min()) < 0.61 and 1.39 < float(factor.max()) <= 1.4 + 1e-4
+    assert float(factor[:, 0].mean()) == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_contrast_keeps_the_mean_luminance(channels):
+    x = 0.35 + 0.3 * unit(500, channels)
+    view = change_colours(x, only(contrast=0.4), generator())
+    weights = torch.tensor([0.299, 0.587, 0.114] if channels == 3 else [1.0])[:, None, None]
+    assert torch.allclose((view * weights).sum(1).mean((1, 2)), (x * weights).sum(1).mean((1, 2)), atol=1e-5)
+    ratio = view.std((1, 2, 3)) / x.std((1, 2, 3))
+    assert 0.55 < float(ratio.min()) < 0.7 and 1.3 < float(ratio.max()) < 1.45
+
+
+def test_saturation_keeps_the_luminance():
+    x = 0.4 + 0.2 * unit(500)
+    view = change_colours(x, only(saturation=0.4), generator())
+    gray, gray_view = (kornia.color.rgb_to_grayscale(a) for a in (x, view))
+    assert torch.allclose(gray, gray_view, atol=1e-5) and changed_share(x, view) > 0.95
+
+
+def test_hue_turns_the_wheel_by_at_most_a_tenth():
+    red = torch.tensor([0.9, 0.1, 0.1]).view(1, 3, 1, 1).expand(2000, 3, 2, 2)
+    view = change_colours(red, only(hue=0.1), generator())
+    assert torch.allclose(view.amax(1), red.amax(1), atol=1e-5)  # value and chroma stay
+    turn = kornia.color.rgb_to_hsv(view)[:, 0, 0, 0] / (2 * torch.pi)
+    turn = torch.where(turn > 0.5, turn - 1, turn)
+    assert -0.1 - 1e-4 <= float(turn.min()) < -0.098 and 0.098 < float(turn.max()) <= 0.1 + 1e-4
+
+
+def test_grey_images_have_only_brightness_and_contrast():
+    x = unit(50, 1)
+    assert torch.equal(change_colours(x, AugmentConfig(gray=1), generator()), x)
+    assert torch.equal(change_colours(x, only(saturation=0.4, hue=0.1), generator()), x)
+    assert changed_share(x, change_colours(x, only(brightness=0.4), generator())) > 0.95
+
+
+def test_colours_stay_between_black_and_white():
+    x = 3 * images(200)  # samplers leave the box
+    view = change_images(x, AugmentConfig(jitter=1), generator(), box=BOX)
+    assert float(view.min()) >= -1 - 1e-5 and float(view.max()) <= 1 + 1e-5
+
+
+def test_the_box_is_only_a_unit():
+    x = images(40)
+    settings = AugmentConfig(crop=4, jitter=1)
+    one = change_images(x, settings, generator(), box=BOX)
+    two = change_images((x + 1) * 127.5, settings, generator(), box=(0, 255))
+    assert torch.allclose((one + 1) * 127.5, two, atol=0.05)
+
+
+# ---- noise ----
+
+
+@pytest.mark.parametrize("std", [0.03, 0.3])
+def test_noise_has_its_size(std):
+    x = images(50, 3, 32, 32)
+    noise = flat_view(x, AugmentConfig(noise=std)) - x
+    assert float(noise.std()) == pytest.approx(std, rel=0.01)
+    assert abs(float(noise.mean())) < 0.01 * std

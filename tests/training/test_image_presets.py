@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gedi.data.image_augment import PAPER
+from gedi.data.augment import PAPER
 from gedi.errors import ConfigError
 from gedi.runs import folder as runs
 from gedi.training.build import box_around

@@ -1,10 +1,14 @@
-"""T(x'|x): stochastic views of scaled rows, batched, from an explicit generator."""
+"""T(x'|x): random views of scaled rows and images, in batches, drawn from an explicit generator.
+
+kornia's own random classes draw from torch's global generator. Here every random number comes from the generator given,
+and kornia only does the arithmetic of colours.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,70 +16,75 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from torch.nn import functional as F
 
-from gedi.data.image_augment import ImageAugment, change_images
 from gedi.data.scaled_rows import Rows, ScaledRows
 from gedi.data.streaming import release, scratch, take
 from gedi.errors import ConfigError
 
-
-class AugmentSettings(Protocol):
-    """What `row_augmentation` reads of a config."""
-
-    noise: float | None
-    neighbours: int
-    towards: float
-    shift: float
-    rotate: float
-    scale: float
-    shear: float
-    crop: int
-    flip: bool
-    jitter: float
-    brightness: float
-    contrast: float
-    saturation: float
-    hue: float
-    gray: float
-
-
-MOST_PRODUCTS = 1e11  # of the distances between all rows: about a minute on one core
-MAIN_DIRECTIONS = 50  # in which the neighbours of more and longer rows are looked for
-PCA_ROWS = 5000  # that those directions are found from
-MOST_TOGETHER, TOGETHER = 100_000, 25_000  # images: of more than so many, about so many are compared with each other
-IMAGE_PART = ("crop", "flip", "jitter", "gray")  # settings of which one is enough to change images beyond `affine`
+MOST_PRODUCTS = 1e11  # for the distances between all rows: about a minute on one core
+MAIN_DIRECTIONS = 50  # principal components in which neighbours are searched when there are more and longer rows
+PCA_ROWS = 5000  # rows that the components are computed from
+MOST_TOGETHER, TOGETHER = 100_000, 25_000  # above so many images, neighbours are searched within subsets of this size
 
 Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
 
 
+@dataclass
+class AugmentConfig:
+    """T(x'|x), in units of the scaled data."""
+
+    noise: float | None = None  # standard deviation of additive noise; None: the data's resolution
+    neighbours: int = 0  # rows: move towards one of this many nearest neighbours (0: do not)
+    towards: float = 0.0  # ... by at most this share of the way
+    shift: float = 0.0  # images: largest shift in pixels
+    rotate: float = 0.0  # images: largest rotation in degrees
+    scale: float = 0.0  # images: largest relative change of size
+    shear: float = 0.0  # images: largest shear
+    crop: int = 0  # images: pixels of reflected border, out of which a window of the image's size is cut
+    flip: bool = False  # images: mirror left and right, one time in two
+    jitter: float = 0.0  # images: chance that colours are jittered, by the next four
+    brightness: float = 0.4  # factor from 1 - this to 1 + this, as the next two
+    contrast: float = 0.4  # see brightness
+    saturation: float = 0.4  # see brightness
+    hue: float = 0.1  # turn of the colour wheel, of a whole turn, either way
+    gray: float = 0.0  # images: chance that colour is lost
+
+
+# 'Data augment.' in the paper's table of hyper-parameters. It only says 'Random crop: Yes' and gives no strengths for
+# the jitter: 4 pixels and (0.4, 0.4, 0.4, 0.1) are those of the code it builds on. Its column 'Addition' is MNIST.
+PAPER_SVHN = AugmentConfig(noise=0.03, crop=4, jitter=0.1, gray=0.1)
+PAPER = {
+    "svhn": PAPER_SVHN,
+    "cifar10": replace(PAPER_SVHN, flip=True),
+    "cifar100": replace(PAPER_SVHN, flip=True),
+    "mnist": replace(PAPER_SVHN, noise=0.3),
+}
+
+
 def row_augmentation(
-    settings: AugmentSettings,
+    settings: AugmentConfig,
     data: Rows,
     image_shape: tuple[int, ...] | None = None,
     *,
     box: tuple[float, float] | None = None,
 ) -> Augment:
-    """The view ``augment(x, rows, generator)`` of rows of ``data``; ``rows`` are their places in it.
+    """The view ``augment(x, rows, generator)`` of rows x of ``data``; ``rows`` are their places in it.
 
-    Crop, flip and colours first, then the affine change, the way towards a neighbour, and noise last. ``box`` is black
-    and white; colours cannot be changed where it is not known.
+    Crop, flip and colours come first, then the affine change, the move towards a neighbour, and noise last. ``box`` is
+    black and white; colours can only be changed if it is known. What is switched off draws no random numbers.
     """
-    change = _image_part(settings, image_shape, box)
+    changes_images = _check_image_settings(settings, image_shape, box)
     table = neighbour_table(data, settings.neighbours) if settings.neighbours else None
-    is_affine = image_shape is not None and any((settings.shift, settings.rotate, settings.scale, settings.shear))
+    is_affine = any((settings.shift, settings.rotate, settings.scale, settings.shear))
 
     def augment(x: torch.Tensor, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        if change is not None:
-            x = change(x, generator)
-        if is_affine and image_shape is not None:
-            x = affine(
-                x,
-                image_shape,
-                shift=settings.shift,
-                rotate=settings.rotate,
-                scale=settings.scale,
-                shear=settings.shear,
-                generator=generator,
-            )
+        if image_shape is not None and (changes_images or is_affine):
+            height, width, channels = image_shape
+            images = x.view(len(x), height, width, channels).permute(0, 3, 1, 2)
+            if changes_images:
+                images = change_images(images, settings, generator, box=box)
+            if is_affine:
+                images = affine(images, settings, generator)
+            x = images.permute(0, 2, 3, 1).reshape(len(x), -1)
         if table is not None:
             picked = pick(table[rows].to(x.device), generator).to(data.device)
             x = towards_neighbour(x, data[picked].to(x.device), settings.towards, generator)
@@ -84,41 +93,150 @@ def row_augmentation(
     return augment
 
 
-def _image_part(
-    settings: AugmentSettings, image_shape: tuple[int, ...] | None, box: tuple[float, float] | None
-) -> Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None:
-    """What crop, flip, jitter and gray do to flat rows; None if all are off."""
-    asked = [name for name in IMAGE_PART if getattr(settings, name)]
+def _check_image_settings(
+    settings: AugmentConfig, image_shape: tuple[int, ...] | None, box: tuple[float, float] | None
+) -> bool:
+    """Whether crop, flip, jitter or gray change anything; refuses them where they cannot."""
+    asked = [name for name in ("crop", "flip", "jitter", "gray") if getattr(settings, name)]
     if not asked:
-        return None
+        return False
     if image_shape is None:
-        raise ConfigError(f"training.augment.{asked[0]} changes images, and the data are rows: leave it out.")
+        raise ConfigError(f"training.augment.{asked[0]} changes images, but the data are rows: leave it out.")
     if box is None and (settings.jitter or settings.gray):
         raise ConfigError(
-            f"training.augment.{asked[-1]} changes colours, which needs to know black and white: "
+            f"training.augment.{asked[-1]} changes colours, which needs black and white to be known: "
             "use training.scaling pixels."
         )
-    height, width, channels = image_shape
+    height, width = image_shape[:2]
     if settings.crop >= min(height, width):
         raise ConfigError(
-            f"training.augment.crop must be below the images' side, got {settings.crop} for {height}x{width} pixels."
+            f"training.augment.crop must be smaller than the images, got {settings.crop} for {height}x{width} pixels."
         )
-    shared = {name: getattr(settings, name) for name in (*IMAGE_PART, "brightness", "contrast", "saturation", "hue")}
-    strengths = ImageAugment(**shared, noise=0.0)
+    return True
 
-    def change(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        images = x.view(len(x), height, width, channels).permute(0, 3, 1, 2)
-        return change_images(images, strengths, generator, box=box).permute(0, 2, 3, 1).reshape(len(x), -1)
 
-    return change
+# ---- images ----
+
+
+def affine(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
+    """Random shift (pixels), rotation (degrees), change of size and shear of images [n, C, H, W]."""
+    n, _, height, width = x.shape
+
+    def between(most: float) -> torch.Tensor:
+        return most * (2 * torch.rand(n, generator=generator, device=x.device) - 1)
+
+    angle, zoom, slant = between(math.radians(settings.rotate)), 1 + between(settings.scale), between(settings.shear)
+    cos, sin = torch.cos(angle) / zoom, torch.sin(angle) / zoom
+    theta = torch.zeros(n, 2, 3, device=x.device)
+    theta[:, 0, 0], theta[:, 0, 1], theta[:, 0, 2] = cos, -sin + slant, between(2 * settings.shift / width)
+    theta[:, 1, 0], theta[:, 1, 1], theta[:, 1, 2] = sin, cos, between(2 * settings.shift / height)
+    grid = F.affine_grid(theta.to(x.dtype), list(x.shape), align_corners=False)
+    # 'border' repeats the frame: zero would be the mean pixel of scaled data, not the background.
+    return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
+
+
+def change_images(
+    x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator, *, box: tuple[float, float] | None
+) -> torch.Tensor:
+    """Crop and flip, then colours, of images [n, C, H, W] whose black and white are ``box``; x itself is not changed.
+
+    With ``box=None`` black and white are unknown, and colours stay. The same random numbers are drawn whatever the
+    chances are, so changing one chance leaves the draws of the others as they were.
+    """
+    view = move(x, settings, generator)
+    if box is None:
+        return view
+    low, high = box
+    view = change_colours((view - low) / (high - low), settings, generator)
+    return view * (high - low) + low
+
+
+def move(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
+    """Random crops of the images with a reflected border, and mirroring; this only copies pixels."""
+    n, _, height, width = x.shape
+    top, left = (
+        torch.randint(2 * settings.crop + 1, (n,), generator=generator, device=x.device) - settings.crop
+        for _ in range(2)
+    )
+    mirrored = torch.rand(n, generator=generator, device=x.device) < (0.5 if settings.flip else 0.0)
+    rows = _reflect(torch.arange(height, device=x.device) + top[:, None], height)
+    columns = _reflect(torch.arange(width, device=x.device) + left[:, None], width)
+    columns = torch.where(mirrored[:, None], columns.flip(1), columns)
+    image = torch.arange(n, device=x.device)[:, None, None]
+    # Indices around a slice put the channels last, which is the layout the encoder wants.
+    return x[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def _reflect(place: torch.Tensor, size: int) -> torch.Tensor:
+    """Places outside 0..size-1, reflected at the first and the last pixel (which are not repeated)."""
+    return size - 1 - (size - 1 - place.abs()).abs()
+
+
+def change_colours(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
+    """Jitter some images of x, with black 0 and white 1, and make some gray; the others stay as they are.
+
+    Images without colour (not three channels) have no hue and no saturation: only brightness and contrast change. The
+    four changes come in a random order, the same for the whole batch.
+    """
+    n = len(x)
+    jittered, grayed = (
+        torch.rand(n, generator=generator, device=x.device) < p for p in (settings.jitter, settings.gray)
+    )
+    strengths = (settings.brightness, settings.contrast, settings.saturation, settings.hue)
+    draws = 2 * torch.rand((4, n), generator=generator, dtype=x.dtype, device=x.device) - 1
+    order = torch.randperm(4, generator=generator, device=x.device).tolist()
+    has_colour = x.shape[1] == 3
+    changed = x.clone()
+    if bool(jittered.any()):
+        some = x[jittered]
+        for step in order:
+            if has_colour or step < 2:
+                some = _jitter(step, some, strengths[step] * draws[step, jittered])
+        changed[jittered] = some
+    if has_colour and bool(grayed.any()):
+        from kornia.color import rgb_to_grayscale
+
+        changed[grayed] = rgb_to_grayscale(changed[grayed]).expand(-1, 3, -1, -1)
+    return changed
+
+
+def _jitter(step: int, x: torch.Tensor, amount: torch.Tensor) -> torch.Tensor:
+    """Brightness, contrast, saturation or hue, changed by one amount per image; the result lies in [0, 1]."""
+    from kornia import enhance  # takes a second or two: only those who train on images should wait for it
+
+    x = x.clamp(0.0, 1.0)  # noise and samplers leave this range; colours cannot
+    if step == 0:
+        return enhance.adjust_brightness_accumulative(x, 1 + amount)
+    if step == 1:
+        return enhance.adjust_contrast_with_mean_subtraction(x, 1 + amount)
+    if step == 2:
+        return enhance.adjust_saturation_with_gray_subtraction(x, 1 + amount)
+    return enhance.adjust_hue(x, 2 * math.pi * amount)
+
+
+# ---- towards a neighbour ----
+
+
+def pick(table: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """One entry of every row of ``table``, uniformly."""
+    column = torch.randint(table.shape[1], (len(table), 1), generator=generator, device=table.device)
+    return table.gather(1, column).squeeze(1)
+
+
+def towards_neighbour(
+    x: torch.Tensor, neighbour: torch.Tensor, most: float, generator: torch.Generator
+) -> torch.Tensor:
+    """A point between x and a neighbour, at most the share ``most`` of the way."""
+    share = most * torch.rand((len(x), 1), generator=generator, dtype=x.dtype, device=x.device)
+    return x + share * (neighbour - x)
 
 
 def neighbour_table(data: Rows, k: int) -> torch.Tensor:
-    """Places of up to k near rows of every row, [n, k]: those that are among each other's k nearest.
+    """Places of up to k near rows of every row, [n, k]: pairs of rows that are among each other's k nearest.
 
-    One-sided neighbours often belong to another component (a stray row's neighbours do not know it), so they are left
-    out, and a row's mutual neighbours are repeated to fill its line; a row that has none keeps its nearest.
-    Of very many images, neighbours are looked for in random parts: time grows with their number, not with its square.
+    One-sided neighbours often belong to another component (those of a stray row do not have it as theirs), so they are
+    left out. A row's mutual neighbours are repeated to fill its line; a row without any keeps its nearest one. Very
+    many images are split into random subsets, so that the time grows with their number, not with its square.
     """
     n, k = len(data), min(k, len(data) - 1)
     near_in = _affordable(data)
@@ -134,7 +252,7 @@ def neighbour_table(data: Rows, k: int) -> torch.Tensor:
 
 
 def _mutual_neighbours(x: np.ndarray, k: int) -> np.ndarray:
-    """The table of rows that are compared with all others, [n, k]."""
+    """The table for rows that are all compared with each other, [n, k]."""
     n = len(x)
     # A row's nearest is itself, unless it has a twin: remove it by place, not by rank.
     found = NearestNeighbors(n_neighbors=k + 1).fit(x).kneighbors(x, return_distance=False)
@@ -152,7 +270,7 @@ def _mutual_neighbours(x: np.ndarray, k: int) -> np.ndarray:
 
 
 def _affordable(data: Rows) -> np.ndarray:
-    """All rows, or their main directions where all distances between whole rows would take many minutes."""
+    """All rows, or their main directions if the distances between whole rows would take many minutes."""
     n, d = data.shape
     if n**2 * d <= MOST_PRODUCTS or d <= MAIN_DIRECTIONS:
         return np.asarray(data[:])
@@ -160,7 +278,7 @@ def _affordable(data: Rows) -> np.ndarray:
 
 
 def main_directions(data: Rows | np.ndarray) -> np.ndarray:
-    """The rows in the directions in which they differ most; as they are if they have no more of them."""
+    """The rows in their first principal components, or as they are if they have no more features than that."""
     n, d = data.shape
     if min(n, d) <= MAIN_DIRECTIONS:
         return np.asarray(data[:])
@@ -171,46 +289,3 @@ def main_directions(data: Rows | np.ndarray) -> np.ndarray:
         directions[rows] = pca.transform(np.asarray(data[rows[0] : rows[-1] + 1]))
         release(directions)
     return directions
-
-
-def pick(table: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """One entry of every row of ``table``, uniformly."""
-    column = torch.randint(table.shape[1], (len(table), 1), generator=generator, device=table.device)
-    return table.gather(1, column).squeeze(1)
-
-
-def towards_neighbour(
-    x: torch.Tensor, neighbour: torch.Tensor, most: float, generator: torch.Generator
-) -> torch.Tensor:
-    """A point on the way from x to a neighbour, at most ``most`` of the way."""
-    share = most * torch.rand((len(x), 1), generator=generator, dtype=x.dtype, device=x.device)
-    return x + share * (neighbour - x)
-
-
-def affine(
-    x: torch.Tensor,
-    image_shape: tuple[int, ...],
-    *,
-    shift: float,
-    rotate: float,
-    scale: float,
-    shear: float,
-    generator: torch.Generator,
-) -> torch.Tensor:
-    """Random shift (pixels), rotation (degrees), change of size and shear of images stored as flat rows (H, W, C)."""
-    height, width, channels = image_shape
-    n = len(x)
-
-    def between(most: float) -> torch.Tensor:
-        return most * (2 * torch.rand(n, generator=generator, device=x.device) - 1)
-
-    angle, zoom, slant = between(math.radians(rotate)), 1 + between(scale), between(shear)
-    cos, sin = torch.cos(angle) / zoom, torch.sin(angle) / zoom
-    theta = torch.zeros(n, 2, 3, device=x.device)
-    theta[:, 0, 0], theta[:, 0, 1], theta[:, 0, 2] = cos, -sin + slant, between(2 * shift / width)
-    theta[:, 1, 0], theta[:, 1, 1], theta[:, 1, 2] = sin, cos, between(2 * shift / height)
-    images = x.view(n, height, width, channels).permute(0, 3, 1, 2)
-    grid = F.affine_grid(theta.to(x.dtype), list(images.shape), align_corners=False)
-    # 'border' repeats the frame: zero would be the mean pixel of scaled data, not the background.
-    moved = F.grid_sample(images, grid, padding_mode="border", align_corners=False)
-    return moved.permute(0, 2, 3, 1).reshape(n, -1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gedi.data import known_datasets, load
-from gedi.data.image_augment import PAPER
+from gedi.data.augment import PAPER
 from gedi.evaluation.fid import inception_metric
 from gedi.experiments import cells, summary
 from gedi.experiments.cells import CELLS, MODELS, Cell, Measured, cell_data, read_cells, run_cells

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from jsonargparse import ArgumentError, ArgumentParser
 
+from gedi.data.augment import AugmentConfig
 from gedi.errors import ConfigError
 from gedi.objectives.clustering import Sinkhorn
 from gedi.objectives.generative import Energy
@@ -65,27 +66,6 @@ class DamConfig:
     every: int = 1  # iterations of step 2 from one batch of walks to the next
     radius: float | None = None  # epsilon; None: the data's resolution
     max_drop: float | None = 3.0  # a step may not leave log p this much below the walk's start; None: no limit
-
-
-@dataclass
-class AugmentConfig:
-    """T(x'|x), in units of the scaled data."""
-
-    noise: float | None = None  # standard deviation of additive noise; None: the data's resolution
-    neighbours: int = 0  # rows: move towards one of this many nearest neighbours (0: do not)
-    towards: float = 0.0  # ... by at most this share of the way
-    shift: float = 0.0  # images: largest shift in pixels
-    rotate: float = 0.0  # images: largest rotation in degrees
-    scale: float = 0.0  # images: largest relative change of size
-    shear: float = 0.0  # images: largest shear
-    crop: int = 0  # images: pixels of reflected border, out of which a window of the image's size is cut
-    flip: bool = False  # images: mirror left and right, one time in two
-    jitter: float = 0.0  # images: chance that colours are jittered, by the next four
-    brightness: float = 0.4  # factor from 1 - this to 1 + this, as the next two
-    contrast: float = 0.4  # see brightness
-    saturation: float = 0.4  # see brightness
-    hue: float = 0.1  # turn of the colour wheel, of a whole turn, either way
-    gray: float = 0.0  # images: chance that colour is lost
 
 
 @dataclass

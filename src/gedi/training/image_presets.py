@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gedi.data.image_augment import PAPER, ImageAugment
+from gedi.data.augment import PAPER
 from gedi.objectives.clustering import Sinkhorn
 from gedi.objectives.generative import Energy
 from gedi.objectives.negative_free import Gaussian
@@ -119,7 +119,7 @@ def _paper(name: str, *, width: int, iterations: int, batch_size: int = 64, step
             data_noise=0.03,
         ),
         dam=DamConfig(steps=10, radius=0.03, max_drop=None),
-        augment=_augment(PAPER[name]),
+        augment=replace(PAPER[name]),
         objective={
             "generative": Energy(size=0.0),
             "negative_free": Gaussian(),
@@ -134,10 +134,6 @@ def _paper(name: str, *, width: int, iterations: int, batch_size: int = 64, step
         scaling="pixels",
         keep_best=False,
     )
-
-
-def _augment(paper: ImageAugment) -> AugmentConfig:
-    return AugmentConfig(**vars(paper))
 
 
 IMAGE_PRESETS: dict[str, Callable[[], TrainingConfig]] = {
