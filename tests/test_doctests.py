@@ -18,8 +18,9 @@ MODULES = [
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
 ]
 WITH_EXAMPLES = {
-    "gedi.data.pixels",
+    "gedi.data.scaling",
     "gedi.data.sources",
+    "gedi.data.toys",
     "gedi.logic.constraint",
     "gedi.logic.expressions",
     "gedi.logic.formats",

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chisquare
 
 from gedi.data import known_datasets, load
-from gedi.data.addition import triplets
+from gedi.data.toys import triplets
 from gedi.errors import DataError
 
 DIGITS = np.random.default_rng(0).integers(10, size=20_000)
@@ -39,7 +39,7 @@ def test_every_image_of_a_digit_can_be_drawn():
     assert len(np.unique(used)) > 295
 
 
-@pytest.mark.parametrize(("n", "says"), [(0, "at least 1"), (200, r"show the digit \d \d+ times, but there are")])
+@pytest.mark.parametrize(("n", "says"), [(0, "at least 1"), (200, r"need \d+ images of the digit \d, but there are")])
 def test_what_cannot_be_drawn_is_refused(n, says):
     with pytest.raises(DataError, match=says):
         triplets(DIGITS[:300], n, seed=0)
@@ -74,5 +74,5 @@ def test_it_is_listed_where_mnist_is(images, monkeypatch):
     assert present()
     monkeypatch.setenv("GEDI_DATA", str(images / "elsewhere"))
     assert not present()
-    with pytest.raises(DataError, match="data set mnist was looked for"):
+    with pytest.raises(DataError, match="data set mnist is not at"):
         load("addition")

@@ -123,5 +123,5 @@ def test_what_is_wrong_is_counted_over_all_blocks(in_small_blocks):
 
 def test_a_column_is_constant_only_if_it_is_in_all_blocks(in_small_blocks):
     x = np.column_stack([np.zeros(20), np.arange(20.0), np.repeat([0.0, 1.0], [19, 1])])
-    with pytest.warns(UserWarning, match="1 of 3 columns are constant, which tells nothing: 0"):
+    with pytest.warns(UserWarning, match="1 of 3 columns are constant and carry no information: 0"):
         check_rows(x, n_clusters=2)

@@ -72,11 +72,11 @@ def test_the_next_mirror_is_tried(server, monkeypatch):
 
 def test_without_a_network(server, monkeypatch, tmp_path):
     use(monkeypatch, ["http://127.0.0.1:9/"])
-    with pytest.raises(DataError, match=r"one\.gz cannot be had \(ConnectionError\).*yourself"):
+    with pytest.raises(DataError, match=r"one\.gz cannot be downloaded \(ConnectionError\).*yourself"):
         fetch("mnist")
     (tmp_path / "file").touch()
     monkeypatch.setenv("GEDI_DATA", str(tmp_path / "file"))
-    with pytest.raises(DataError, match="cannot be made"):
+    with pytest.raises(DataError, match="Cannot create"):
         fetch("mnist")
 
 

@@ -74,7 +74,7 @@ def test_npz_problems(tmp_path):
     with pytest.raises(DataError, match="arrays a, b"):
         load(tmp_path / "two.npz")
     np.savez(tmp_path / "labels.npz", x=X, y=[0, 1])
-    with pytest.raises(DataError, match="one label a row"):
+    with pytest.raises(DataError, match="one label per row"):
         load(tmp_path / "labels.npz")
     np.savez(tmp_path / "train.npz", x_train=X)
     with pytest.raises(DataError, match="x_test"):
@@ -142,7 +142,7 @@ def test_the_y_of_whole_numbered_points_is_a_feature(text):
         ("a,one,b c\nx,1,y\n3,1,4\n", "columns 'a', 'b c' are not numeric .'a' holds 'x'.*--drop 'a,b c'"),
         ("1,red\n2,blue\n", "column 2 is not numeric .*'red'"),
         ("a,b\n1,2\n1,1_000\n", "column 'b' is not numeric"),
-        ("a,b\n1,2\n1,2,3\n", "Line 3 .* has 3 values where the first has 2"),
+        ("a,b\n1,2\n1,2,3\n", "Line 3 .* has 3 values, but the first line has 2"),
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("a,b\n", "no rows"),

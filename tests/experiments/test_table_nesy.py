@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gedi.data.addition import RULE
+from gedi.data.toys import ADDITION_RULE
 from gedi.errors import ConfigError
 from gedi.experiments import EXPERIMENTS, paper, table_nesy
 from gedi.experiments import cells as cells_module
@@ -76,7 +76,7 @@ def test_every_size_scale_and_variant_is_a_cell_of_its_own():
 
 @pytest.mark.parametrize(("n", "iterations"), [(100, 500), (1_000, 1_500), (10_000, 2_500)])
 def test_the_papers_epochs_and_weights(n, iterations):
-    config = addition("paper", n, "with constraint", RULE)
+    config = addition("paper", n, "with constraint", ADDITION_RULE)
     assert config.step1.iterations == config.step2.iterations == iterations
     assert {name: w for t in config.objective.values() for name, w in t.weights().items() if w} == {
         "generative": 1.0,
@@ -88,17 +88,17 @@ def test_the_papers_epochs_and_weights(n, iterations):
 
 
 def test_the_variants_differ_in_their_terms():
-    terms = {variant: set(addition("laptop", 100, variant, RULE).objective) for variant in VARIANTS}
+    terms = {variant: set(addition("laptop", 100, variant, ADDITION_RULE).objective) for variant in VARIANTS}
     gedi = {"generative", "negative_free", "clustering"}
     expected = {"without GEDI": {"symbolic"}, "without constraint": gedi, "with constraint": gedi | {"symbolic"}}
     assert terms == expected
     with pytest.raises(ConfigError, match="no variant 'with'"):
-        addition("laptop", 100, "with", RULE)
+        addition("laptop", 100, "with", ADDITION_RULE)
 
 
 @pytest.mark.parametrize("scale", ["laptop", "paper"])
 def test_the_baseline_is_the_constraint_on_a_plain_classifier(scale):
-    baseline, ours = (addition(scale, 1_000, variant, RULE) for variant in ("without GEDI", "with constraint"))
+    baseline, ours = (addition(scale, 1_000, variant, ADDITION_RULE) for variant in ("without GEDI", "with constraint"))
     assert baseline.net.head == "classifier" and temperature(baseline.objective) == 1.0
     assert (baseline.net.encoder, baseline.net.representation) == (ours.net.encoder, ours.net.representation)
     assert baseline.step1.iterations == baseline.embedding.iterations == 0
@@ -123,7 +123,7 @@ def test_it_runs(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "cells.jsonl").read_text().splitlines()]
     assert len(outcome.rows) == len(lines) == 3
     rules = [line["config"]["objective"].get("symbolic", {}).get("rule") for line in lines]
-    assert rules == [RULE, None, RULE]
+    assert rules == [ADDITION_RULE, None, ADDITION_RULE]
     again = []
     table_nesy.run(budget("smoke", 1, laptop_seeds=1), tmp_path, 1, again.append)
     assert "3 of 3 fits are already in" in again[0]

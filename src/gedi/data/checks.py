@@ -1,7 +1,8 @@
-"""Says in one sentence what is wrong with the rows given, before any time is spent on them."""
+"""Says in one sentence what is wrong with the data, before any time is spent on them."""
 
 # pyright: reportMissingTypeStubs=false
 # pyright: reportUnnecessaryIsInstance=false
+import difflib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -12,13 +13,13 @@ from scipy import sparse
 from gedi.data.streaming import converted, is_mapped, row_blocks
 from gedi.errors import DataError
 
+CHANNELS = (1, 3, 4)  # of images: grey, colour, colour with transparency
+LARGEST = 1e150  # its square is still a double
+SHOWN = 10  # names in a message
+
 
 class CellTypeError(DataError, TypeError):
     """A cell holds something that is not a number at all; scikit-learn expects a TypeError for it."""
-
-
-CHANNELS = (1, 3, 4)  # of images: grey, colours, colours with transparency
-LARGEST = 1e150  # whose square is still a double
 
 
 def check_rows(
@@ -31,15 +32,15 @@ def check_rows(
     first_row: int = 0,
     names: Sequence[str] | None = None,
 ) -> np.ndarray:
-    """Return rows as a finite array [n, d], float64 but for large ones, or raise a DataError that names the problem.
+    """Return rows as a finite array [n, d] in float64, or raise a DataError that names the problem.
 
-    float64 is kept until the rows are scaled, where the offset is subtracted. n_clusters=None (prediction)
-    skips what concerns clusters; ``first_row`` is the place of a block's first row, ``names`` are those of the columns,
-    if they have any. The wording agrees with what scikit-learn's estimator checks look for.
+    Rows stay in float64 until they are scaled, where the offset is subtracted. With n_clusters=None (prediction) the
+    checks on clusters are skipped. ``first_row`` is the place of a block's first row, and ``names`` are those of the
+    columns, if known. The wording is what scikit-learn's estimator checks look for.
 
-    ``images``: the rows are pixels. Bytes and floats stay as they are, since eight bytes a pixel could fill the memory
-    of a machine that holds the images with ease, and a frame of one colour is nothing to warn of. Rows mapped from disk
-    stay there, and floats among them as they are.
+    With ``images`` the rows are pixels. Bytes and floats then keep their type, because eight bytes per pixel could fill
+    the memory, and a frame of one colour gives no warning. Rows mapped from disk stay there; their floats keep their
+    type.
     """
     rows = _as_float64(x, images=images)
     if rows.ndim != 2:
@@ -56,7 +57,7 @@ def check_rows(
         _check_finite(rows, first_row, names)
         _check_size(rows, first_row)
     if n == 1 and not allow_single_row:
-        raise DataError("The data has one row (n_samples=1); clusters need at least two: give more rows.")
+        raise DataError("The data has one row (n_samples=1), but clusters need at least two: give more rows.")
     if n_clusters is not None:
         _check_clusters(n_clusters, n, fewest_clusters)
         _warn_constant(rows, names, all_only=images)
@@ -64,15 +65,15 @@ def check_rows(
 
 
 def image_shape_of(shape: tuple[int, ...], name: str) -> tuple[int, int, int] | None:
-    """(H, W, C) of an array of images [n, H, W] or [n, H, W, C]; None for rows. Others are refused with a hint."""
+    """(H, W, C) of an array of images [n, H, W] or [n, H, W, C]; None for rows. Refuses any other shape with a hint."""
     if len(shape) < 3:
         return None
     if len(shape) == 3 or (len(shape) == 4 and shape[3] in CHANNELS):
         height, width, channels = (*shape[1:], 1)[:3]
         return int(height), int(width), int(channels)
-    hint = "give anything else as rows, with x.reshape(len(x), -1)"
+    hint = "turn anything else into rows with x.reshape(len(x), -1)"
     if len(shape) == 4 and shape[1] in CHANNELS:
-        hint = "put the channels last, with x.transpose(0, 2, 3, 1)"
+        hint = "put the channels last with x.transpose(0, 2, 3, 1)"
     raise DataError(
         f"{name} has shape {tuple(shape)}: expected rows [n, d], or images [n, height, width] or "
         f"[n, height, width, channels] with 1, 3 or 4 channels; {hint}."
@@ -82,9 +83,9 @@ def image_shape_of(shape: tuple[int, ...], name: str) -> tuple[int, int, int] | 
 def checked_blocks(
     blocks: Iterable[np.ndarray], *, n_features: int, name: str, image_shape: tuple[int, ...] | None = None
 ) -> Iterator[np.ndarray]:
-    """Blocks of rows or images to predict on, each as finite rows [n, d] of the features trained on.
+    """Blocks of rows or images to predict on, each as finite rows [n, d] with the features of training.
 
-    ``image_shape`` is that of the images trained on: others of as many pixels are refused.
+    ``image_shape`` is that of the training images: other shapes with as many pixels are refused.
     """
     first = 0
     for block in blocks:
@@ -100,9 +101,22 @@ def checked_blocks(
         first += len(rows)
 
 
+def few(names: Iterable[str]) -> str:
+    """The first names of a list that may be long, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(listed[:SHOWN]) + more
+
+
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
+    """The end of a message about an unknown name: the nearest known one, or ``otherwise`` if none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else otherwise
+
+
 def _as_float64(x: Any, *, images: bool) -> np.ndarray:
     if sparse.issparse(x):  # pyright: ignore[reportUnknownMemberType]
-        raise DataError("Sparse data is not supported: pass x.toarray() if it fits in memory.")
+        raise DataError("Sparse data is not supported: pass x.toarray(), if that fits in memory.")
     try:
         rows = np.asarray(x)
     except ValueError as error:  # rows of unequal length
@@ -122,7 +136,7 @@ def _as_float64(x: Any, *, images: bool) -> np.ndarray:
 
 
 def _objects_as_float64(rows: np.ndarray) -> np.ndarray:
-    """Tables of mixed columns arrive as objects: accept them if every cell is a number or missing."""
+    """Tables with mixed columns arrive as objects: accept them if every cell is a number or missing."""
     flat = np.empty(rows.size, dtype=np.float64)
     for i, cell in enumerate(rows.ravel()):
         if isinstance(cell, str | bytes):
@@ -171,8 +185,8 @@ def _check_size(rows: np.ndarray, first_row: int) -> None:
         row, column = np.unravel_index(np.abs(block).argmax(), block.shape)
         if abs(float(block[row, column])) > LARGEST:
             raise DataError(
-                f"The data holds {block[row, column]:.3g} (row {first_row + start + row}, column {column}); "
-                f"beyond {LARGEST:g} squares are no longer numbers: divide that column by a power of ten."
+                f"The data holds {block[row, column]:.3g} (row {first_row + start + row}, column {column}): beyond "
+                f"{LARGEST:g} squares overflow, so divide that column by a power of ten."
             )
 
 
@@ -189,7 +203,7 @@ def _check_clusters(n_clusters: int, n: int, fewest: int) -> None:
 
 
 def _warn_constant(rows: np.ndarray, names: Sequence[str] | None, *, all_only: bool) -> None:
-    if all_only and (rows[-1] != rows[0]).any():  # most often told from two rows
+    if all_only and (rows[-1] != rows[0]).any():  # two rows are most often enough to tell
         return
     first, same = np.array(rows[0]), np.ones(rows.shape[1], dtype=bool)
     for _, block in row_blocks(rows):
@@ -198,12 +212,10 @@ def _warn_constant(rows: np.ndarray, names: Sequence[str] | None, *, all_only: b
             return
     constant = np.flatnonzero(same)
     if len(constant) == rows.shape[1] or (len(constant) and not all_only):
-        shown = ", ".join(str(i) if names is None else repr(names[i]) for i in constant[:10]) + (
-            ", ..." if len(constant) > 10 else ""
-        )
+        shown = few(str(i) if names is None else repr(names[i]) for i in map(int, constant))
         every = " (all of them: there is nothing to cluster)" if len(constant) == rows.shape[1] else ""
         warnings.warn(
-            f"{len(constant)} of {rows.shape[1]} columns are constant{every}, which tells nothing: {shown}.",
+            f"{len(constant)} of {rows.shape[1]} columns are constant{every} and carry no information: {shown}.",
             UserWarning,
             stacklevel=3,
         )

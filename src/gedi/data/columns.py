@@ -1,37 +1,35 @@
-"""Which columns of a table are features and which holds labels; shared by the readers of text, Parquet and NumPy."""
+"""Which columns of a table are features, which one holds labels, and how labels become numbers."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from gedi.data.checks import did_you_mean, few
 from gedi.errors import DataError
-
-SHOWN = 10  # names in a message
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for of a table's columns, by their names."""
+    """The columns that the caller asks for, by name."""
 
     label: str | None = None  # None: 'label', or 'y' if it holds classes; "": no labels, every column is a feature
     features: Sequence[str] | None = None  # these, in this order, whatever else the table holds
-    dropped: Sequence[str] | None = ()  # None: nothing can be, so no message may advise it
+    dropped: Sequence[str] | None = ()  # None: the caller cannot drop columns, so no message may suggest it
 
     @property
     def names(self) -> list[str]:
-        """All that have to be there."""
+        """All columns that must exist."""
         return [*([self.label] if self.label else []), *(self.features or []), *(self.dropped or [])]
 
 
 def choose(
     names: list[str], wanted: Wanted, path: Path, categorical: Callable[[int], bool], *, left_out: Sequence[int] = ()
 ) -> tuple[list[int], int | None]:
-    """Places of the features, and of the labels if there are any; ``left_out`` are places that are neither."""
+    """Places of the features, and of the labels if there are any; places in ``left_out`` are neither."""
     for name in wanted.names:
         if name not in names:
             raise no_such_column(path, name, names)
@@ -43,12 +41,12 @@ def choose(
         kept = [names.index(name) for name in wanted.features]
         label = _find_label(names, wanted.label, set(kept), categorical)
     if not kept:
-        raise DataError(f"{path} has no columns left besides its labels and what is dropped.")
+        raise DataError(f"{path} has no columns left without its labels and dropped columns: keep at least one.")
     return kept, label
 
 
 def _find_label(names: list[str], wanted: str | None, gone: set[int], categorical: Callable[[int], bool]) -> int | None:
-    """The column named by the user; else 'label'; else 'y', unless it is the y of points (x, y)."""
+    """The column the caller names, else 'label', else 'y' unless it is the y of points (x, y)."""
     if wanted:
         return names.index(wanted)
     if wanted is None:
@@ -61,7 +59,7 @@ def _find_label(names: list[str], wanted: str | None, gone: set[int], categorica
 
 
 def encode_labels(y: np.ndarray, path: Path) -> tuple[np.ndarray, list[str] | None]:
-    """Whole numbers as they are; anything else numbered in sorted order, and what the numbers stand for. int64."""
+    """Labels in int64: whole numbers as they are, anything else numbered in sorted order, with the list of classes."""
     if y.dtype.kind in "bui":
         return y.astype(np.int64), None
     if y.dtype.kind == "f":
@@ -81,19 +79,18 @@ def missing_labels(path: Path, count: int) -> DataError:
 
 
 def no_such_column(path: Path, name: str, names: list[str]) -> DataError:
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"its columns are {_few(names)}."
+    hint = did_you_mean(name, names, otherwise=f"its columns are {few(map(repr, names))}.")
     return DataError(f"{path} has no column {name!r}: {hint}")
 
 
 def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted) -> DataError:
-    """``held``: what each of the columns holds instead of numbers, by name."""
+    """``held`` says what each column holds instead of numbers, by name."""
     first, what = next(iter(held.items()))
     if wanted.dropped is None:
-        which = f"column {first!r} is" if len(held) == 1 else f"the columns {_few(list(held))} are"
-        fix = "give numbers there, as in training"
+        which = f"column {first!r} is" if len(held) == 1 else f"the columns {few(map(repr, held))} are"
+        fix = "it must hold numbers, as in training"
         if wanted.features is None:
-            fix = "leave out of the file what training did not have, or call it 'label' if it holds the labels"
+            fix = "remove what training did not have, or name a column 'label' if it holds the labels"
         return DataError(f"In {path}, {which} not numeric ({first!r} holds {what}): {fix}.")
     if len(held) == 1:
         return DataError(
@@ -101,17 +98,12 @@ def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted) -> DataErro
             f"name it with --label-column {_flag([first])} if it holds the labels, or encode it as numbers."
         )
     return DataError(
-        f"In {path}, the columns {_few(list(held))} are not numeric ({first!r} holds {what}): leave them out "
+        f"In {path}, the columns {few(map(repr, held))} are not numeric ({first!r} holds {what}): leave them out "
         f"with --drop {_flag(list(held))}, name the one with the labels by --label-column, or encode them as numbers."
     )
 
 
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(repr, names[:SHOWN])) + more
-
-
 def _flag(names: list[str]) -> str:
-    """Names as one word of a command line."""
+    """The names as one argument of a command line."""
     text = ",".join(f'"{name}"' if "," in name or '"' in name else name for name in names)
     return text if text.replace(",", "").replace("_", "").isalnum() else f"'{text}'"

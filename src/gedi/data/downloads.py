@@ -3,19 +3,22 @@
 # pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
-import difflib
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pooch
 
+from gedi.data.checks import did_you_mean
+from gedi.data.sources import NAMES, data_dir
 from gedi.errors import DataError
 
 
 @dataclass(frozen=True)
 class Download:
-    """The official files of a set, and where they are served: tried in this order."""
+    """The official files of a set, and the places that serve them, in the order to try them."""
 
     mirrors: tuple[str, ...]
     sha256: dict[str, str]
@@ -24,7 +27,7 @@ class Download:
 
 DOWNLOADS = {
     "mnist": Download(
-        # The authors' own page (yann.lecun.com) asks for a password now; these serve the same bytes.
+        # The authors' own page (yann.lecun.com) now asks for a password; these serve the same bytes.
         ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
         {
             "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
@@ -71,22 +74,19 @@ DOWNLOADS = {
 def fetch(name: str, folder: Path | None = None) -> Path:
     """Download a named image set into ``folder`` (default: NAME in $GEDI_DATA) and return that folder.
 
-    Files that are there already and have the right hash are not downloaded again.
+    Files that exist and have the right hash are not downloaded again.
     """
-    from gedi.data.sources import NAMES, data_dir
-
     name = name.lower()
     if name not in DOWNLOADS:
         if name in NAMES:
             raise DataError(f"There is nothing to download for {name}: gedi makes it itself.")
-        near = difflib.get_close_matches(name, DOWNLOADS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"gedi fetches {', '.join(DOWNLOADS)}."
+        hint = did_you_mean(name, DOWNLOADS, otherwise=f"gedi fetches {', '.join(DOWNLOADS)}.")
         raise DataError(f"There is no data set called {name!r}: {hint}")
     folder = data_dir() / name if folder is None else folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"The folder {folder} cannot be made ({error.strerror}): set GEDI_DATA to another.") from error
+        raise DataError(f"Cannot create the folder {folder} ({error.strerror}): use another GEDI_DATA.") from error
     for file, sha256 in DOWNLOADS[name].sha256.items():
         _fetch_file(file, sha256, DOWNLOADS[name].mirrors, folder)
     return folder
@@ -97,26 +97,27 @@ def _fetch_file(file: str, sha256: str, mirrors: tuple[str, ...], folder: Path) 
     problems: list[str] = []
     for mirror in mirrors:
         try:
-            with _Quiet():
+            with _quiet():
                 pooch.retrieve(  # pyright: ignore[reportUnknownMemberType]
                     mirror + file, known_hash=f"sha256:{sha256}", fname=file, path=folder
                 )
             return
-        except ValueError as error:  # pooch says so when the hash is another
+        except ValueError as error:  # pooch's answer to a wrong hash
             if "hash" not in str(error):
                 raise
-            problems.append(f"{mirror + file} serves another file (its SHA-256 is not {sha256}), which was not kept")
+            problems.append(f"{mirror + file} serves another file (SHA-256 is not {sha256}), which was not kept")
         except OSError as error:  # no network, no such page, no room; requests' errors are OSErrors too
-            problems.append(f"{mirror + file} cannot be had ({type(error).__name__})")
+            problems.append(f"{mirror + file} cannot be downloaded ({type(error).__name__})")
     raise DataError(f"{'; '.join(problems)}: try again later, or put {file} into {folder} yourself.")
 
 
-class _Quiet:
-    """Keeps pooch from printing while it works: nothing but the command line prints."""
-
-    def __enter__(self) -> None:
-        self.level = pooch.get_logger().level
-        pooch.get_logger().setLevel(logging.ERROR)
-
-    def __exit__(self, *_: object) -> None:
-        pooch.get_logger().setLevel(self.level)
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Keeps pooch from printing: only the command line prints."""
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

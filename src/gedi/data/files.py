@@ -1,69 +1,60 @@
-"""Readers for the user's own files. Labels found in a file are kept apart and used for evaluation only."""
+"""Readers for the user's own files: NumPy arrays here, tables in `gedi.data.tables`.
+
+Labels found in a file are kept apart and used for evaluation only.
+"""
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gedi.data import streaming
+from gedi.data import streaming, tables
 from gedi.data.checks import image_shape_of
 from gedi.data.columns import Wanted, encode_labels
-from gedi.data.parquet import open_parquet
 from gedi.data.streaming import open_numpy
-from gedi.data.text import label_numbers, open_text
 from gedi.errors import DataError
 
-TABLES = (".csv", ".tsv", ".parquet")  # with names of columns
-SUFFIXES = (".npy", ".npz", *TABLES)
-MANY_ROWS = 4096  # a forward pass at prediction time takes as many
+SUFFIXES = (".npy", ".npz", *tables.SUFFIXES)
+MANY_ROWS = 4096  # as many as a forward pass takes at prediction time
 BLOCK_BYTES = 1 << 25  # of a block of rows in float64
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Content:
     """What a file holds: rows or images, labels if it has any, and column names if it has any."""
 
     x: np.ndarray
     y: np.ndarray | None = None
     names: list[str] | None = None
-    classes: list[str] | None = None  # what the labels stand for, if they are words
-    groups: np.ndarray | None = None  # places of rows that belong together, [groups, rows of a group]
+    classes: list[str] | None = None  # the words that the labels stand for, if they are words
+    groups: np.ndarray | None = None  # places of rows that belong together, [groups, rows per group]
 
 
-def read(path: Path, *, split: str, wanted: Wanted) -> Table:
-    """Read a file by its suffix; only .npz files know splits, any other file is one whole."""
+def read(path: Path, *, split: str, wanted: Wanted) -> Content:
+    """Read a file by its suffix; only .npz files have splits, any other file is one whole."""
     suffix = path.suffix.lower()
+    if suffix in tables.SUFFIXES:
+        return _read_table(path, wanted)
     if suffix == ".npy":
-        return Table(numeric_array(streaming.open_npy(path), path))
+        return Content(numeric_array(streaming.open_npy(path), path))
     if suffix == ".npz":
         return _read_npz(path, split)
-    if suffix in (".csv", ".tsv"):
-        return _read_text(path, wanted)
-    if suffix == ".parquet":
-        table = open_parquet(path, wanted)
-        y, classes = table.labels()
-        return Table(_stacked(table.blocks(MANY_ROWS), len(table.names)), y, table.names, classes)
     raise _unknown_kind(path)
 
 
 def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarray]:
-    """The rows or images that ``read`` would give, in order, a block at a time; labels are left out.
+    """The rows or images that ``read`` would give, in order, a block at a time and without labels.
 
     Memory stays at a few blocks of 32 MB, or of one row, however large the file is.
     """
     suffix = path.suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        table = open_text(path, wanted)
-        return (values for values, _ in table.blocks(block_rows(len(table.kept))))
-    if suffix == ".parquet":
-        table = open_parquet(path, wanted)
-        return table.blocks(block_rows(len(table.names)))
+    if suffix in tables.SUFFIXES:
+        table = replace(tables.open_table(path, wanted), label=None)
+        return (values for values, _ in table.blocks(block_rows(len(table.features))))
     if suffix not in (".npy", ".npz"):
         raise _unknown_kind(path)
     blocks = _npz_blocks(path, split) if suffix == ".npz" else array_blocks(open_numpy(path, mapped=True))
@@ -71,12 +62,12 @@ def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarra
 
 
 def block_rows(n_features: int) -> int:
-    """Rows of a block: few if they are wide."""
+    """Rows per block: few if they are wide."""
     return max(1, min(MANY_ROWS, BLOCK_BYTES // (8 * max(1, n_features))))
 
 
 def array_blocks(x: np.ndarray) -> Iterator[np.ndarray]:
-    """An array, in memory or mapped, in blocks of rows; an empty one is one empty block."""
+    """An array, in memory or mapped, in blocks of rows; an empty array is one empty block."""
     if not len(x):
         yield x
         return
@@ -88,31 +79,28 @@ def _unknown_kind(path: Path) -> DataError:
     return DataError(f"Cannot read {path}: expected a file ending in {', '.join(SUFFIXES)}.")
 
 
-def _stacked(blocks: Iterator[np.ndarray], n_features: int) -> np.ndarray:
-    return np.concatenate([np.empty((0, n_features)), *blocks])
-
-
-def _read_text(path: Path, wanted: Wanted) -> Table:
-    table = open_text(path, wanted)
-    blocks, cells = zip(*table.blocks(MANY_ROWS), strict=True)
-    y, classes = None, None
-    if table.label is not None:
-        y, classes = label_numbers([cell for some in cells for cell in some], path)
-    return Table(np.concatenate(blocks), y, table.names, classes)
+def _read_table(path: Path, wanted: Wanted) -> Content:
+    table = tables.open_table(path, wanted)
+    blocks, cells = [np.empty((0, len(table.features)))], []
+    for values, labels in table.blocks(MANY_ROWS):
+        blocks.append(values)
+        cells += labels
+    y, classes = (None, None) if table.label is None else table.labels(cells)
+    return Content(np.concatenate(blocks), y, table.names, classes)
 
 
 def archive_array(archive: Any, key: str, path: Path) -> np.ndarray:
     """One array of an open .npz file."""
     try:
         return archive[key]
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"Cannot read the array {key!r} of {path}: it is damaged or holds objects.") from error
+    except streaming.DAMAGE as error:
+        raise streaming.damaged(path, key) from error
 
 
-def _read_npz(path: Path, split: str) -> Table:
+def _read_npz(path: Path, split: str) -> Content:
     archive = open_numpy(path)
     if not hasattr(archive, "files"):  # a .npy file under another name
-        return Table(numeric_array(archive, path))
+        return Content(numeric_array(archive, path))
     with archive:
         x_key, y_key = _npz_keys(archive.files, path, split)
         is_large = streaming.member_bytes(path, x_key) > streaming.MAP_ABOVE
@@ -124,9 +112,9 @@ def _read_npz(path: Path, split: str) -> Table:
     classes = None
     if y is not None:
         if y.shape != (len(x),):
-            raise DataError(f"{path} holds {len(x)} rows but labels of shape {y.shape}: give one label a row.")
+            raise DataError(f"{path} holds {len(x)} rows but labels of shape {y.shape}: give one label per row.")
         y, classes = encode_labels(y, path)
-    return Table(x, y, classes=classes, groups=groups)
+    return Content(x, y, classes=classes, groups=groups)
 
 
 def _npz_blocks(path: Path, split: str) -> Iterator[np.ndarray]:
@@ -139,7 +127,7 @@ def _npz_blocks(path: Path, split: str) -> Iterator[np.ndarray]:
 
 
 def _npz_keys(keys: Sequence[str], path: Path, split: str) -> tuple[str, str]:
-    """Names of the data and of the labels, which need not be there."""
+    """Names of the data and of the labels; the labels may be absent."""
     for x, y in (("x", "y"), ("X", "y"), (f"x_{split}", f"y_{split}")):
         if x in keys:
             return x, y
@@ -157,7 +145,7 @@ def numeric_array(x: np.ndarray, path: Path) -> np.ndarray:
     if x.dtype.kind not in "buif":
         raise DataError(f"{path} holds values of type {x.dtype}, not numbers: encode them as numbers first.")
     if x.ndim == 2:
-        # float64 survives until the offset is subtracted, see Scaler
+        # float64 stays until the offset is subtracted, see Scaler.
         if x.dtype in (np.float32, np.float64):
             return x
         return streaming.converted(x, np.float64) if streaming.is_mapped(x) else x.astype(np.float64)

@@ -1,4 +1,4 @@
-"""A folder of pictures of any size and kind, as one array of equal images."""
+"""A folder of pictures of any size and kind, as one array of images of the same shape."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
+from gedi.data.checks import few
 from gedi.data.streaming import release, scratch
 from gedi.errors import DataError
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-SIZE = 32  # of the images of the paper's data sets
-SHOWN = 10  # names in a warning
-AT_ONCE = 1 << 24  # bytes of images decoded before they are put away
+SIZE = 32  # pixels, as in the paper's data sets
+AT_ONCE = 1 << 24  # bytes of images decoded at a time
 GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
-# What Pillow raises for damaged files is not one family.
-DAMAGE = (OSError, ValueError, SyntaxError, TypeError, IndexError, EOFError, ArithmeticError, MemoryError)
-UNREADABLE = (*DAMAGE, Image.DecompressionBombError)
+# Pillow's errors for damaged files have no common base class.
+UNREADABLE = (OSError, ValueError, SyntaxError, TypeError, IndexError, EOFError, ArithmeticError, MemoryError)
+UNREADABLE += (Image.DecompressionBombError,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,31 +43,31 @@ def read_folder(
 ) -> Pictures:
     """All images under a folder, in the order of their names, cropped to the middle and resized to ``size``.
 
-    One channel if every image is grey, else three (``channels`` decides otherwise); transparent pixels become white.
-    Sub-folders are the labels if there are at least two and every image is in one. Files with an image's suffix that
-    cannot be read are left out, counted and named in a warning; other files are not looked at.
+    They have one channel if all of them are grey, else three, unless ``channels`` says otherwise. Transparent pixels
+    become white. Sub-folders are the labels if there are at least two and every image is in one. Files with an image's
+    suffix that cannot be read are left out, and a warning counts and names them; other files are ignored.
     """
     height, width = (size, size) if isinstance(size, int) else size
     if min(height, width) < 1:
-        raise DataError(f"The size of the images must be at least 1, got {size}.")
+        raise DataError(f"The image size must be at least 1, got {size}.")
     if channels not in (None, 1, 3):
         raise DataError(f"Images have 1 or 3 channels, got {channels}.")
     found = sorted(_image_files(folder), key=lambda name: name.split("/"))
     if not found:
         raise DataError(f"The folder {folder} holds no images: it has no file ending in {', '.join(SUFFIXES)}.")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow warns of odd metadata, file by file
+        warnings.simplefilter("ignore")  # Pillow warns about odd metadata, file by file
         if channels is None:
             channels = 1 if all(_is_grey(folder / name) in (True, None) for name in found) else 3
         x, files = _decode_all(folder, found, (height, width, channels))
     read = set(files)
     unreadable = [name for name in found if name not in read]
     if not files:
-        raise DataError(f"None of the {len(found)} image files in the folder {folder} can be read: {_few(unreadable)}.")
+        raise DataError(f"None of the {len(found)} image files in {folder} can be read: {_printable(unreadable)}.")
     if unreadable:
         warnings.warn(
             f"Left out {len(unreadable)} of {len(found)} image files in {folder} that cannot be read: "
-            f"{_few(unreadable)}.",
+            f"{_printable(unreadable)}.",
             stacklevel=2,
         )
     y, classes = _sub_folder_labels(files) if labels else (None, None)
@@ -75,7 +75,7 @@ def read_folder(
 
 
 def _image_files(folder: Path) -> Iterator[str]:
-    """Files with an image's suffix; hidden ones, and folders that are links (they may go round in circles), are not."""
+    """Files with an image's suffix, without hidden ones and linked folders (which may form a circle)."""
     for place, folders, files in os.walk(folder):
         folders[:] = [f for f in folders if not f.startswith((".", "__MACOSX"))]
         for file in files:
@@ -84,7 +84,7 @@ def _image_files(folder: Path) -> Iterator[str]:
 
 
 def _is_grey(path: Path) -> bool | None:
-    """By the file's header alone; None if it has no readable one."""
+    """Judged by the file's header; None if that cannot be read."""
     try:
         with _open(path) as image:
             return image.mode in GREY_MODES
@@ -93,7 +93,7 @@ def _is_grey(path: Path) -> bool | None:
 
 
 def _open(path: Path) -> Image.Image:
-    if not path.is_file():  # a pipe would block for ever
+    if not path.is_file():  # a pipe would block forever
         raise OSError(f"{path} is not a file")
     return Image.open(path)
 
@@ -102,7 +102,7 @@ def _decode_all(folder: Path, names: list[str], shape: tuple[int, int, int]) -> 
     x = scratch((len(names), *shape), np.uint8)
     files: list[str] = []
     waiting, at_once = iter(names), max(1, AT_ONCE // math.prod(shape))
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # Pillow decodes outside the interpreter's lock
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # Pillow decodes without the GIL
         while block := list(islice(waiting, at_once)):
             for name, image in zip(block, pool.map(lambda n: _decode(folder / n, shape), block), strict=True):
                 if image is not None:
@@ -117,7 +117,7 @@ def _decode(path: Path, shape: tuple[int, int, int]) -> np.ndarray | None:
     height, width, channels = shape
     try:
         with _open(path) as image:
-            image.draft(None, (2 * width, 2 * height))  # lets JPEG skip detail that is thrown away below
+            image.draft(None, (2 * width, 2 * height))  # lets JPEG skip detail that would be discarded below
             upright = ImageOps.exif_transpose(image)
             plain = _plain(upright).convert("L" if channels == 1 else "RGB")
             fitted = ImageOps.fit(plain, (width, height), Image.Resampling.BICUBIC)
@@ -127,10 +127,10 @@ def _decode(path: Path, shape: tuple[int, int, int]) -> np.ndarray | None:
 
 
 def _plain(image: Image.Image) -> Image.Image:
-    """Eight bits a channel, no transparency."""
+    """Eight bits per channel, no transparency."""
     if image.mode.startswith("I;16"):
         return _eight_bits(np.asarray(image, dtype=np.float64), 65535.0)
-    if image.mode in ("I", "F"):  # 32 bits: what its maker meant by white is not in the file
+    if image.mode in ("I", "F"):  # 32 bits: the file does not say what white is
         values = np.asarray(image, dtype=np.float64)
         fulls = (255.0, 65535.0) if image.mode == "I" else (1.0, 255.0, 65535.0)
         return _eight_bits(values, next((f for f in fulls if values.max(initial=0.0) <= f), values.max()))
@@ -142,7 +142,7 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(values: np.ndarray, white: float) -> Image.Image:
-    """Pillow itself would cut values above 255 off, and a 16-bit picture would come out white."""
+    """Pillow itself would clip values above 255, which turns a 16-bit picture white."""
     if not np.isfinite(values).all():
         raise ValueError("not numbers")
     return Image.fromarray(np.clip(values * (255.0 / white), 0, 255).round().astype(np.uint8))
@@ -157,7 +157,5 @@ def _sub_folder_labels(files: list[str]) -> tuple[np.ndarray | None, list[str] |
     return y.reshape(-1).astype(np.int64), [str(name) for name in classes]
 
 
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    shown = ", ".join(names[:SHOWN]) + more
-    return shown.encode("utf-8", "backslashreplace").decode()  # names that are not text in any encoding
+def _printable(names: list[str]) -> str:
+    return few(names).encode("utf-8", "backslashreplace").decode()  # file names need not be valid text

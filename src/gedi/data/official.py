@@ -1,4 +1,4 @@
-"""Readers for the image sets in the files their authors publish: idx, CIFAR's binary archives, SVHN's .mat.
+"""Readers for the image sets in their authors' own files: idx, CIFAR's binary archives, SVHN's .mat.
 
 Nothing is unpacked onto the disk and nothing is unpickled; labels are for evaluation only.
 """
@@ -10,7 +10,9 @@ import math
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -22,10 +24,11 @@ from gedi.errors import DataError
 Arrays = tuple[np.ndarray, np.ndarray]  # uint8 images [n, H, W, C], int64 labels [n]
 
 IDX_UINT8 = 0x08
-MOST_BYTES = 1 << 31  # no array of these sets is near 2 GiB: a header that asks for more is wrong
+MOST_BYTES = 1 << 31  # no array of these sets is near 2 GiB: a header that announces more is wrong
 PIXELS = 32 * 32 * 3
-DAMAGE = (OSError, EOFError, zlib.error, tarfile.TarError)
-MAT_DAMAGE = (OSError, EOFError, ValueError, TypeError, KeyError, IndexError, NotImplementedError, zlib.error)
+# What the three libraries raise for damaged files.
+DAMAGE = (OSError, EOFError, ValueError, TypeError, LookupError, NotImplementedError)
+DAMAGE += (zlib.error, tarfile.TarError, MatReadError)
 # MNIST and Fashion-MNIST publish different files under the same names; their first labels tell them apart.
 FIRST_LABELS = {
     ("mnist", "train"): (5, 0, 4, 1, 9, 2, 1, 3, 1, 4),
@@ -37,7 +40,7 @@ FIRST_LABELS = {
 
 @dataclass(frozen=True)
 class Cifar:
-    """How one of the two CIFAR sets is laid out."""
+    """The layout of one of the two CIFAR sets."""
 
     archive: str
     folder: str
@@ -64,7 +67,7 @@ class Found:
 
     where: Path  # what to show: the folder or the archive
     read: Callable[[], Arrays]
-    count: Callable[[], int | None]  # rows, cheaply; None if only reading all of it would tell
+    count: Callable[[], int | None]  # rows, if they can be counted without reading all of it
 
 
 def find(name: str, split: str, root: Path) -> Found | None:
@@ -77,6 +80,17 @@ def find(name: str, split: str, root: Path) -> Found | None:
     return _find_idx(name, split, [root / name, root / other / "raw", root])
 
 
+@contextmanager
+def _reading(path: Path, kind: str) -> Iterator[None]:
+    """Whatever goes wrong inside means that the file is damaged, unless a DataError knows better."""
+    try:
+        yield
+    except DataError:
+        raise
+    except DAMAGE as error:
+        raise DataError(f"Cannot read {path} as {kind} file: it is damaged or cut off.") from error
+
+
 # ---- idx: MNIST, Fashion-MNIST ----
 
 
@@ -86,11 +100,7 @@ def _find_idx(name: str, split: str, folders: list[Path]) -> Found | None:
         images = _with_or_without_gz(folder / f"{prefix}-images-idx3-ubyte")
         labels = _with_or_without_gz(folder / f"{prefix}-labels-idx1-ubyte")
         if images and labels and not _is_another_set(name, split, labels):
-            return Found(
-                folder,
-                lambda images=images, labels=labels: _idx_pair(images, labels),
-                lambda images=images: idx_shape(images)[0],
-            )
+            return Found(folder, partial(_idx_pair, images, labels), partial(_count_idx, images))
     return None
 
 
@@ -117,27 +127,20 @@ def _idx_pair(images: Path, labels: Path) -> Arrays:
     return x[..., None], y.astype(np.int64)
 
 
-def idx_shape(path: Path) -> tuple[int, ...]:
-    """The shape in the header of an idx file."""
-    try:
-        with _open(path) as file:
-            return _idx_header(file, path)
-    except DAMAGE as error:
-        raise _damaged(path, "idx") from error
+def _count_idx(path: Path) -> int:
+    with _reading(path, "an idx"), _open(path) as file:
+        return _idx_header(file, path)[0]
 
 
 def read_idx(path: Path) -> np.ndarray:
     """The bytes of an idx file (plain or .gz) in their shape.
 
-    Header: two zero bytes, the type (8: bytes), the number of axes, and each axis' length as a big-endian int32.
+    Header: two zero bytes, the type (8: bytes), the number of axes, and the length of each axis as a big-endian int32.
     """
-    try:
-        with _open(path) as file:
-            shape = _idx_header(file, path)
-            size = math.prod(shape)
-            content = file.read(size + 1)
-    except DAMAGE as error:
-        raise _damaged(path, "idx") from error
+    with _reading(path, "an idx"), _open(path) as file:
+        shape = _idx_header(file, path)
+        size = math.prod(shape)
+        content = file.read(size + 1)
     if len(content) != size:
         more = "more" if len(content) > size else f"only {len(content):,}"
         raise DataError(f"{path} is damaged: its header promises {size:,} bytes, but it holds {more}.")
@@ -169,27 +172,49 @@ def _find_cifar(layout: Cifar, split: str, folders: list[Path]) -> Found | None:
     for folder in [f / layout.folder for f in folders] + folders[:1]:
         paths = [folder / name for name in wanted]
         if all(p.is_file() for p in paths):
-            return Found(
-                folder,
-                lambda paths=paths: cifar_records([(str(p), p.read_bytes()) for p in paths], layout.label_bytes),
-                lambda paths=paths: sum(p.stat().st_size for p in paths) // (layout.label_bytes + PIXELS),
-            )
+            return Found(folder, partial(_read_cifar_files, paths, layout), partial(_count_cifar, paths, layout))
     for archive in (f / layout.archive for f in folders):
         if archive.is_file():
-            return Found(archive, lambda archive=archive: _read_cifar_archive(archive, layout, wanted), lambda: None)
+            return Found(archive, partial(_read_cifar_archive, archive, layout, wanted), lambda: None)
     return None
 
 
+def _read_cifar_files(paths: list[Path], layout: Cifar) -> Arrays:
+    return _cifar_records([(str(p), p.read_bytes()) for p in paths], layout.label_bytes)
+
+
+def _count_cifar(paths: list[Path], layout: Cifar) -> int:
+    return sum(p.stat().st_size for p in paths) // (layout.label_bytes + PIXELS)
+
+
 def _read_cifar_archive(archive: Path, layout: Cifar, wanted: tuple[str, ...]) -> Arrays:
-    record = layout.label_bytes + PIXELS
-    parts = {name: content for name, content in members(archive, wanted, largest=50_000 * record)}
+    """Read the files within the archive: nothing is written to disk.
+
+    An archive with links, devices, or paths that lead out of it is malicious, and is refused as a whole.
+    """
+    largest = 50_000 * (layout.label_bytes + PIXELS)
+    parts: dict[str, bytes] = {}
+    with _reading(archive, "a .tar.gz"), tarfile.open(archive, "r:gz") as tar:
+        for member in tar:
+            path = PurePosixPath(member.name.replace("\\", "/"))
+            if not (member.isreg() or member.isdir()):
+                raise DataError(f"{archive} is refused: its entry {member.name!r} is a link or a device.")
+            if path.is_absolute() or ".." in path.parts:
+                raise DataError(f"{archive} is refused: its entry {member.name!r} is a path outside it.")
+            if path.name not in wanted or not member.isreg():
+                continue
+            if member.size > largest:
+                raise DataError(f"{archive} is refused: its entry {member.name!r} has {member.size:,} bytes.")
+            file = tar.extractfile(member)
+            assert file is not None  # it is a regular file
+            parts[path.name] = file.read()
     missing = [name for name in wanted if name not in parts]
     if missing:
         raise DataError(f"{archive} holds no {', '.join(missing)}: it is not the binary version of the archive.")
-    return cifar_records([(f"{name} in {archive}", parts[name]) for name in wanted], layout.label_bytes)
+    return _cifar_records([(f"{name} in {archive}", parts[name]) for name in wanted], layout.label_bytes)
 
 
-def cifar_records(parts: list[tuple[str, bytes]], label_bytes: int) -> Arrays:
+def _cifar_records(parts: list[tuple[str, bytes]], label_bytes: int) -> Arrays:
     """Records of label bytes and 3x32x32 pixels, one channel after the other, as images [n, 32, 32, 3]."""
     tables = []
     for name, content in parts:
@@ -204,56 +229,25 @@ def cifar_records(parts: list[tuple[str, bytes]], label_bytes: int) -> Arrays:
     return np.ascontiguousarray(x), table[:, label_bytes - 1].astype(np.int64)
 
 
-def members(archive: Path, wanted: tuple[str, ...], *, largest: int) -> Iterator[tuple[str, bytes]]:
-    """Files of a .tar.gz by their bare names, read where they are: nothing is written to disk.
-
-    An archive with links, devices, or paths that lead out of it was not made by honest people, and is refused whole.
-    """
-    try:
-        with tarfile.open(archive, "r:gz") as tar:
-            for member in tar:
-                path = PurePosixPath(member.name.replace("\\", "/"))
-                if path.is_absolute() or ".." in path.parts or not (member.isreg() or member.isdir()):
-                    kind = "a path outside it" if member.isreg() or member.isdir() else "a link or a device"
-                    raise DataError(f"{archive} is refused: its entry {member.name!r} is {kind}.")
-                if path.name not in wanted or not member.isreg():
-                    continue
-                if member.size > largest:
-                    raise DataError(f"{archive} is refused: its entry {member.name!r} has {member.size:,} bytes.")
-                file = tar.extractfile(member)
-                assert file is not None  # it is a regular file
-                yield path.name, file.read()
-    except DAMAGE as error:
-        raise _damaged(archive, ".tar.gz") from error
-
-
 # ---- SVHN ----
 
 
 def _find_svhn(split: str, folders: list[Path]) -> Found | None:
     path = next((p for f in folders if (p := f / f"{split}_32x32.mat").is_file()), None)
-    return None if path is None else Found(path, lambda: read_svhn(path), lambda: _count_svhn(path))
+    return None if path is None else Found(path, partial(_read_svhn, path), partial(_count_svhn, path))
 
 
-def read_svhn(path: Path) -> Arrays:
+def _read_svhn(path: Path) -> Arrays:
     """SVHN's cropped digits: X is [32, 32, 3, n], and the digit 0 has the label 10."""
-    try:
+    with _reading(path, "an SVHN .mat"):
         content = scipy.io.loadmat(path, variable_names=["X", "y"])
         x, y = np.asarray(content["X"]), np.asarray(content["y"])
-    except (MatReadError, *MAT_DAMAGE) as error:
-        raise _damaged(path, "SVHN .mat") from error
     n = x.shape[-1] if x.ndim == 4 else -1
     if x.shape != (32, 32, 3, n) or x.dtype != np.uint8 or y.size != n or y.dtype.kind not in "ui":
         raise DataError(f"{path} is not SVHN's: it holds X {x.shape} of {x.dtype} and y {y.shape} of {y.dtype}.")
     return np.ascontiguousarray(x.transpose(3, 0, 1, 2)), y.reshape(-1).astype(np.int64) % 10
 
 
-def _count_svhn(path: Path) -> int | None:
-    try:
+def _count_svhn(path: Path) -> int:
+    with _reading(path, "an SVHN .mat"):
         return {name: shape for name, shape, _ in scipy.io.whosmat(path)}["X"][-1]
-    except (MatReadError, *MAT_DAMAGE) as error:
-        raise _damaged(path, "SVHN .mat") from error
-
-
-def _damaged(path: Path, kind: str) -> DataError:
-    return DataError(f"Cannot read {path} as {'an' if kind[0] in 'iS' else 'a'} {kind} file: it is damaged or cut off.")

@@ -1,4 +1,4 @@
-"""Tables go out: csv, parquet and npz, written a block at a time, and there whole or not at all."""
+"""Tables written a block at a time, whole or not at all: csv, parquet and npz."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gedi.data.streaming import BLOCK
+from gedi.data.tables import pyarrow
 from gedi.errors import DataError
 
 TABLES = (".csv", ".parquet", ".npz")
@@ -25,12 +26,12 @@ Write = Callable[[Columns], None]
 
 @contextmanager
 def new_file(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """A path to write to; what is there at the end becomes ``path``, and after an error nothing is left.
+    """A temporary path to write to, which becomes ``path`` at the end; after an error nothing is left.
 
-    An existing file is not written over.
+    An existing file is not overwritten.
     """
     check_new(path, suffixes)
-    # A folder beside it, not one in /tmp: a rename is only at once on the same disk.
+    # A folder beside it, not in /tmp: a rename is atomic only on the same disk.
     try:
         with tempfile.TemporaryDirectory(prefix=".gedi-", dir=path.parent) as folder:
             part = Path(folder) / f"part{path.suffix.lower()}"
@@ -44,20 +45,20 @@ def new_file(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
 
 
 def check_new(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Refuse a path that cannot be written to, before time is spent on what to write."""
+    """Refuse a path that cannot be written to, before any time is spent on its content."""
     if path.suffix.lower() not in suffixes:
         raise DataError(f"{path} must end in {', '.join(suffixes)}.")
     if os.path.lexists(path):
-        raise DataError(f"{path} exists already and is not overwritten: choose another --out or remove it.")
+        raise DataError(f"{path} exists already: choose another --out, or remove it first.")
     if not path.parent.is_dir():
         raise DataError(f"The folder {path.parent} does not exist.")
     if path.suffix.lower() == ".parquet":
-        _pyarrow()
+        pyarrow(f"Writing {path}")
 
 
 @contextmanager
 def new_table(path: Path) -> Iterator[Write]:
-    """A function that appends a block of columns to the table; all blocks have the same columns."""
+    """A function that appends a block of columns to the table; all blocks must have the same columns."""
     writers = {".csv": _csv_writer, ".parquet": _parquet_writer, ".npz": _npz_writer}
     with new_file(path, TABLES) as part, writers[part.suffix](part) as write:
         yield write
@@ -78,34 +79,22 @@ def _csv_writer(path: Path) -> Iterator[Write]:
 
 @contextmanager
 def _parquet_writer(path: Path) -> Iterator[Write]:
-    pa, pq = _pyarrow()
-    opened: list[Any] = []
-    try:
+    pa, pq = pyarrow(f"Writing {path}")
+    writer: Any = None
+    with ExitStack() as stack:
 
         def write(columns: Columns) -> None:
+            nonlocal writer
             table = pa.table(dict(columns))
-            if not opened:
-                opened.append(pq.ParquetWriter(path, table.schema))
-            opened[0].write_table(table)
+            writer = writer or stack.enter_context(pq.ParquetWriter(path, table.schema))
+            writer.write_table(table)
 
         yield write
-    finally:
-        for writer in opened:
-            writer.close()
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise DataError("Writing .parquet needs pyarrow: pip install 'gedi[parquet]'.") from error
-    return pa, pq
 
 
 @contextmanager
 def _npz_writer(path: Path) -> Iterator[Write]:
-    """An archive holds one array after the other: each column waits in a file of its own until all rows are known."""
+    """An archive holds one array after the other, so each column waits in its own file until all rows are known."""
     folder = path.parent
     waiting: dict[str, tuple[Path, np.dtype, tuple[int, ...]]] = {}
     rows = 0

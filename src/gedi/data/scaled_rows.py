@@ -1,4 +1,4 @@
-"""Rows that stay as they came, and are scaled when they are looked at: the training data of a run on images."""
+"""Rows that keep their type and are scaled when they are read: the training data of a run on images."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gedi.data.streaming import is_mapped, row_blocks, take
 
 
 class ScaledRows:
-    """Stands where a tensor [n, d] of all scaled rows would stand, and takes a quarter of its memory, or none.
+    """Used like a tensor [n, d] of all scaled rows, but takes a quarter of its memory, or none.
 
-    The rows are bytes, or mapped from disk. Those asked for are scaled then, to the same numbers as if all had been
-    before; a mapped file is let go of after every look, however much of it there is.
+    The rows are bytes, or mapped from disk. Rows are scaled when they are read, to the same numbers as if all had been
+    scaled before, and a mapped file is released after every read.
     """
 
     def __init__(self, raw: np.ndarray, scaler: Scaler, device: torch.device | str = "cpu") -> None:
@@ -39,16 +39,16 @@ class ScaledRows:
             yield self[start : start + size]
 
     def to(self, device: torch.device) -> ScaledRows:
-        """The same rows, to be handed out on another device."""
+        """The same rows, given out on another device."""
         return ScaledRows(self.raw, self.scaler, device)
 
     def extremes(self) -> torch.Tensor:
-        """Two rows: the least and the largest value of every column."""
+        """Two rows: the smallest and the largest value of every column."""
         low, high = np.array(self.raw[0]), np.array(self.raw[0])
         for _, block in row_blocks(self.raw):
             np.minimum(low, block.min(axis=0), out=low)
             np.maximum(high, block.max(axis=0), out=high)
-        # Scaling keeps the order: what was least is least.
+        # Scaling keeps the order: the smallest stays the smallest.
         return torch.from_numpy(self.scaler.transform(np.stack([low, high]))).to(self.device)
 
 
@@ -56,17 +56,17 @@ Rows = torch.Tensor | ScaledRows
 
 
 def scaled(x: np.ndarray, scaler: Scaler) -> Rows:
-    """All rows [n, d] scaled, at once where that is affordable: floats in memory become a tensor."""
+    """All rows [n, d], scaled: floats in memory become a tensor at once, other rows when they are read."""
     if x.dtype == np.uint8 or is_mapped(x):
         return ScaledRows(x, scaler)
     return torch.from_numpy(scaler.transform(x))
 
 
 def joined(parts: Iterable[torch.Tensor], n: int) -> torch.Tensor:
-    """Parts of ``n`` rows, at least one, one after the other in one tensor.
+    """Parts of ``n`` rows in total, at least one, joined in one tensor.
 
-    torch.cat would need all of them at once. Small parts that stay behind large temporaries keep those from being used
-    again (measured: the C library's heap grew by the size of all rows), so each is put away as it comes.
+    torch.cat would need all parts at once, and small parts allocated among large temporaries keep that memory from
+    being reused: we measured the heap grow by the size of all rows. So each part is copied as it comes.
     """
     whole, done = torch.empty(0), 0
     for part in parts:

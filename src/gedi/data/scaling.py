@@ -1,4 +1,4 @@
-"""Brings rows of any unit and offset to zero mean and unit size, or black to -1 and white to 1, and back."""
+"""Scales rows of any unit and offset to zero mean and unit size, or black to -1 and white to 1, and back."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -6,13 +6,14 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from gedi.data.streaming import is_mapped, release
+from gedi.data.streaming import is_mapped, release, row_blocks, scratch
 from gedi.errors import ConfigError, DataError
 
 Mode = Literal["global", "feature", "pixels", "none"]
 
-BLOCK = 1 << 20  # numbers turned into float64 at a time: images of a byte a pixel must not become eight
-FAR = 1e15  # in units of the spread: further out is no different, and float32 ends at 3e38
+BLOCK = 1 << 20  # numbers converted to float64 at a time: images in bytes would take eight times the memory
+WHITES = (1.0, 16.0, 255.0, 65535.0)  # usual values of white: shares, scikit-learn's digits, bytes, 16 bits
+FAR = 1e15  # in units of the spread: values beyond are clipped, as float32 ends at 3e38
 
 
 @dataclass(eq=False)
@@ -20,10 +21,10 @@ class Scaler:
     """Subtracts the mean of each feature and divides by a standard deviation.
 
     mode="global" divides by one number for all features, which keeps the geometry (circles stay circles);
-    mode="feature" divides each feature by its own, for columns in unrelated units; mode="none" leaves all as it is.
-    mode="pixels" takes black to -1 and white to 1: those of bytes are 0 and 255, those of other numbers 0 and 1 if all
-    lie between, else the least and the largest there are.
-    All arithmetic is in float64, so that an offset far larger than the spread costs no precision.
+    mode="feature" divides each feature by its own, for columns in unrelated units; mode="none" changes nothing.
+    mode="pixels" maps black to -1 and white to 1. Black and white are 0 and 255 for bytes; for other numbers they are 0
+    and 1 if all values lie between, else the smallest and the largest value.
+    All arithmetic is in float64, so an offset far larger than the spread costs no precision.
     """
 
     mode: Mode = "global"
@@ -31,10 +32,10 @@ class Scaler:
     scale: np.ndarray | None = None  # [d] if per feature, else []
 
     def fit(self, x: np.ndarray, mode: Mode | None = None) -> Self:
-        """Learn centre and scale from rows [n, d]; a spread of zero is left as it is (scale 1)."""
+        """Learn centre and scale from rows [n, d]; a constant column gets the scale 1."""
         self.mode = self.mode if mode is None else mode
         if self.mode not in ("global", "feature", "pixels", "none"):
-            raise ConfigError(f"The scaling mode is 'global', 'feature', 'pixels' or 'none', got {self.mode!r}.")
+            raise ConfigError(f"The scaling mode must be 'global', 'feature', 'pixels' or 'none', got {self.mode!r}.")
         x = np.asarray(x)
         if x.ndim != 2 or len(x) == 0:
             raise DataError(f"Scaling needs rows of shape [n, d], got {x.shape}.")
@@ -64,15 +65,14 @@ class Scaler:
         return scaled
 
     def inverse(self, x: np.ndarray, dtype: Any = np.float32) -> np.ndarray:
-        """Scaled rows -> rows in the user's units; ask for float64 if the offset dwarfs the spread."""
+        """Scaled rows -> rows in the user's units; use float64 if the offset is much larger than the spread."""
         centre, scale = self._fitted(x)
         return (np.asarray(x, dtype=np.float64) * scale + centre).astype(dtype)
 
     def state(self) -> dict[str, Any]:
         """Plain numbers and lists, ready for JSON or YAML."""
-        if self.centre is None or self.scale is None:
-            raise DataError("The scaler has not been fitted yet: call fit first.")
-        return {"mode": self.mode, "centre": self.centre.tolist(), "scale": self.scale.tolist()}
+        centre, scale = self._fitted()
+        return {"mode": self.mode, "centre": centre.tolist(), "scale": scale.tolist()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -83,16 +83,17 @@ class Scaler:
             scale=np.asarray(state["scale"], dtype=np.float64),
         )
 
-    def _fitted(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _fitted(self, x: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Centre and scale, after a check that they are known and fit the rows x."""
         if self.centre is None or self.scale is None:
             raise DataError("The scaler has not been fitted yet: call fit first.")
-        if np.ndim(x) != 2 or np.shape(x)[1] != len(self.centre):
+        if x is not None and (np.ndim(x) != 2 or np.shape(x)[1] != len(self.centre)):
             raise DataError(f"Expected rows of {len(self.centre)} features, got shape {np.shape(x)}.")
         return self.centre, self.scale
 
 
 def black_and_white(x: np.ndarray) -> tuple[float, float]:
-    """The darkest and the brightest value that a pixel of such images can have."""
+    """The darkest and the brightest value that pixels of these images can have."""
     if x.dtype == np.uint8:
         return 0.0, 255.0
     low, high = np.inf, -np.inf
@@ -103,11 +104,40 @@ def black_and_white(x: np.ndarray) -> tuple[float, float]:
     return (low, high) if high > low else (low - 1.0, low + 1.0)
 
 
-def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:
-    """The mean of every column, and around it the variance and the largest size, of every column or of all.
+def usual_ends(darkest: float, lightest: float) -> tuple[float, float]:
+    """Black and white of images with values in this range, by convention; the range itself if no convention fits.
 
-    Arrays in a smaller type, or on disk, are read in blocks. Sums are taken in the order in which NumPy takes them of a
-    whole array, so that it makes no difference to the numbers.
+    >>> usual_ends(0.0, 15.0), usual_ends(-0.9, 1.0), usual_ends(-0.4, 2.8)
+    ((0.0, 16.0), (-1.0, 1.0), (-0.4, 2.8))
+    """
+    tolerance = 1e-3 * max(1.0, abs(lightest))  # of the way through float32 and back
+    if darkest < -tolerance:
+        is_signed = darkest >= -1 - tolerance and lightest <= 1 + tolerance
+        return (-1.0, 1.0) if is_signed else (darkest, lightest)
+    return 0.0, next((white for white in WHITES if lightest <= white + tolerance), lightest)
+
+
+def values_of_bytes(pixels: np.ndarray, black: float, white: float) -> np.ndarray:
+    """Bytes 0 .. 255 as values from black to white, in float32; if these are 0 and 255, the bytes themselves."""
+    if (black, white) == (0.0, 255.0):
+        return pixels
+    if (black, white) != (-1.0, 1.0) and (black != 0.0 or white not in WHITES):
+        raise DataError(
+            f"The run was trained on images with values from {black:.4g} to {white:.4g}, which do not say what black "
+            "and white are: give an array of such values (.npy or .npz) instead of pictures."
+        )
+    values = scratch(pixels.shape, np.float32)
+    for start, some in row_blocks(pixels):
+        values[start : start + len(some)] = black + some * ((white - black) / 255.0)
+        release(values)
+    return values
+
+
+def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:
+    """The mean of every column, then the variance around it and the largest absolute value, per column or of all.
+
+    Arrays of a smaller type, or on disk, are read in blocks. Sums are taken in the order in which NumPy sums a whole
+    array, so the numbers are the same.
     """
     if x.dtype == np.float64 and not is_mapped(x):
         centre = x.mean(axis=0)
@@ -128,7 +158,7 @@ def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:
 
 
 def _column_sums(x: np.ndarray, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Sums over the rows, one after the other."""
+    """Sums over the rows, one row after the other."""
     total = np.zeros(x.shape[1])
     for block in _float64_blocks(x):
         values = of(block)
@@ -138,7 +168,7 @@ def _column_sums(x: np.ndarray, of: Callable[[np.ndarray], np.ndarray]) -> np.nd
 
 
 def _sum(values: Callable[[int, int], np.ndarray], low: int, high: int) -> float:
-    """Of values(low, high), halved where NumPy halves a long sum."""
+    """The sum of values(low, high), halved where NumPy halves a long sum."""
     if high - low <= BLOCK:
         return float(values(low, high).sum())
     half = (high - low) // 2

@@ -1,7 +1,6 @@
 """Where arrays come in: data sets by name, and files by path."""
 
 # pyright: reportMissingTypeStubs=false
-import difflib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,35 +11,35 @@ import numpy as np
 import pooch
 from sklearn.datasets import load_digits
 
-from gedi.data import addition, files, folder, official, streaming, toys
+from gedi.data import files, folder, official, streaming, tables, toys
+from gedi.data.checks import did_you_mean
 from gedi.data.columns import Wanted
 from gedi.errors import DataError
 
-TOYS = {shape.__name__: shape for shape in (toys.moons, toys.circles, toys.rings, toys.spirals)} | {
-    shape.__name__: shape for shape in (toys.links, toys.smile, toys.blobs)
-}
+SHAPES = (toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.smile, toys.blobs)
+TOYS = {shape.__name__: shape for shape in SHAPES}
 IMAGES = ("mnist", "fashion-mnist", "svhn", "cifar10", "cifar100")
 NAMES = (*TOYS, "digits", "addition", *IMAGES)
 SPLITS = ("train", "test")
 TOY_ROWS = {"train": 2_000, "test": 1_000}
-# Test points of a toy come from seed + 10,000: fresh, and far from the small seeds people train with.
+# Test points of a toy come from seed + 10,000: fresh points, far from the small seeds people train with.
 TEST_SEED_OFFSET = 10_000
 ADDITION_ROWS = 3_000
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Data as it came, unscaled; labels, where there are any, are for evaluation only."""
+    """Data as they came, unscaled; labels, if any, are for evaluation only."""
 
     name: str
-    x: np.ndarray  # rows [n, d] in float32 (float64 if a file held more digits), or images [n, H, W, C]
+    x: np.ndarray  # rows [n, d] in float32 (float64 if a file holds more digits), or images [n, H, W, C]
     y: np.ndarray | None = None  # int64 [n]
     feature_names: list[str] | None = None
     image_shape: tuple[int, int, int] | None = None  # (H, W, C), also for images stored as rows
-    files: list[str] | None = None  # of a folder of images: one a row
+    files: list[str] | None = None  # of a folder of images: one per row
     unreadable: list[str] | None = None  # of a folder of images: those left out
-    classes: list[str] | None = None  # what the labels stand for, if they are words or names of folders
-    groups: np.ndarray | None = None  # places of rows that a constraint speaks of together, [groups, rows of a group]
+    classes: list[str] | None = None  # names of the labels, if they are words or sub-folders
+    groups: np.ndarray | None = None  # places of the rows that a constraint relates, [groups, rows per group]
 
     def __repr__(self) -> str:
         """
@@ -57,7 +56,7 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Data of any size, as it comes in: blocks of rows [n, d] or of images [n, H, W, C], in order, to be read once."""
+    """Data of any size, to be read once: blocks of rows [n, d] or of images [n, H, W, C], in order."""
 
     name: str
     blocks: Iterator[np.ndarray]
@@ -70,7 +69,7 @@ class DatasetInfo:
 
     name: str
     kind: str  # "toy" or "images"
-    where: str  # the file it is looked for in, or what makes it
+    where: str  # the file where it is expected, or what generates it
     present: bool
     rows: int | None  # training rows; None if not present, or packed in an archive
 
@@ -90,44 +89,35 @@ def load(
 ) -> Dataset:
     """Load a data set by name, or a file or a folder of images by path.
 
-    Toys (moons, circles, rings, ...): `n` points, 2,000 to train and 1,000 to test by default; the test
-    points come from `seed + 10_000`. Anything else: all rows, or a random subset of `n` drawn with `seed`.
-    addition: `n` images of MNIST in triplets a, b, a + b that follow each other, 3,000 by default, drawn with
-    `seed`; to test, MNIST's own test images.
-    digits has no split (clustering sees all of it), and neither has a file other than .npz: both splits are
-    the whole. In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is kept
-    out of the features; label_column="" makes every column a feature. Columns named in `drop` are left out (None:
-    the caller cannot name any, so no message advises it), and `columns` names the features one by one, in the order
-    they are wanted in, whatever else the table holds.
+    Toys (moons, circles, rings, ...) have `n` points, by default 2,000 to train and 1,000 to test; the test points come
+    from `seed + 10_000`. addition has `n` images of MNIST, by default 3,000, drawn with `seed` in consecutive triplets
+    a, b, a + b; to test, it has MNIST's own test images. Any other data have all rows, or a random subset of `n` rows
+    drawn with `seed`. digits and files other than .npz have no splits: both splits are the whole.
 
-    Images of a folder are resized to `size` (32 by default; a pair is height, width), and have one channel if all of
-    them are grey, else three, unless `channels` decides. Their pixels are bytes, which `as_values`, if given, turns
-    into the values wanted. Its sub-folders 'train' and 'test', if it has both, are its splits; other sub-folders are
-    labels, unless label_column="".
-    Arrays of more than 1 GiB stay on disk and are read as they are looked at: see `gedi.data.streaming`.
+    In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is not a feature;
+    label_column="" makes every column a feature. Columns named in `drop` are left out (None: the caller cannot drop
+    any, so no message suggests it). `columns` names the features in the order in which they are wanted, and leaves out
+    the other columns.
+
+    Images of a folder are resized to `size` (32 by default; a pair is height, width). They have one channel if all of
+    them are grey, else three, unless `channels` says otherwise. Their pixels are bytes; `as_values`, if given, converts
+    them. Sub-folders 'train' and 'test', if both exist, are the splits; other sub-folders are labels, unless
+    label_column="".
+
+    Arrays of more than 1 GiB stay on disk and are read when needed: see `gedi.data.streaming`.
     """
     if split not in SPLITS:
-        raise DataError(f"The split is 'train' or 'test', got {split!r}.")
+        raise DataError(f"The split must be 'train' or 'test', got {split!r}.")
     if n is not None and n < 1:
         raise DataError(f"The number of rows to load must be at least 1, got n={n}.")
-    name = str(data).lower()
-    if drop and not name.endswith(files.TABLES):
-        raise DataError(f"{data} has no columns with names, so {drop[0]!r} cannot be dropped.")
-    if isinstance(data, str) and name in TOYS:
-        x, y = TOYS[name](
-            TOY_ROWS[split] if n is None else n,
-            seed=seed + (TEST_SEED_OFFSET if split == "test" else 0),
-        )
-        return Dataset(name, x, y, ["x0", "x1"])
-    if isinstance(data, str) and name == "digits":
-        return _subset(_digits(), n, seed)
-    if isinstance(data, str) and name == "addition":
-        return _addition(split, n, seed)
-    if isinstance(data, str) and name in IMAGES:
-        return _subset(_named_images(name, split), n, seed)
+    if drop and not str(data).lower().endswith(tables.SUFFIXES):
+        raise DataError(f"{data} has no named columns, so {drop[0]!r} cannot be dropped.")
+    if _is_name(data):
+        return _named(str(data).lower(), split, n, seed)
     found = _subset(_from_path(data, split, Wanted(label_column, columns, drop), size, channels), n, seed)
-    is_folder = found.files is not None
-    return replace(found, x=as_values(found.x)) if is_folder and as_values is not None else found
+    if found.files is not None and as_values is not None:
+        return replace(found, x=as_values(found.x))
+    return found
 
 
 def stream(
@@ -142,10 +132,9 @@ def stream(
     channels: int | None = None,
     as_values: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Stream:
-    """What ``load`` would give, without labels, a block at a time: a file of rows may be larger than memory."""
+    """What ``load`` would give, without labels, a block at a time: a file may be larger than memory."""
     path = Path(data).expanduser()
-    is_name = isinstance(data, str) and data.lower() in NAMES
-    if is_name or not path.is_file():
+    if _is_name(data) or not path.is_file():
         images: dict[str, Any] = {"size": size, "channels": channels, "as_values": as_values}
         whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, **images)
         return Stream(whole.name, files.array_blocks(whole.x), whole.files)
@@ -158,7 +147,7 @@ def data_dir() -> Path:
 
 
 def known_datasets() -> list[DatasetInfo]:
-    """Every name `load` knows, where it is looked for, and whether it is there."""
+    """Every name that `load` knows, where its data are expected, and whether they are there."""
     found = [DatasetInfo(name, "toy", "generated from a seed", True, TOY_ROWS["train"]) for name in TOYS]
     found.append(DatasetInfo("digits", "images", "scikit-learn", True, 1_797))
     mnist = _image_set("mnist")
@@ -169,13 +158,32 @@ def known_datasets() -> list[DatasetInfo]:
 
 def _image_set(name: str) -> DatasetInfo:
     path = data_dir() / f"{name}.npz"
-    if not path.is_file() and (there := official.find(name, "train", data_dir())):
-        try:
-            return DatasetInfo(name, "images", str(there.where), True, there.count())
-        except DataError:
-            return DatasetInfo(name, "images", str(there.where), False, None)
-    rows = _count_rows(path)
-    return DatasetInfo(name, "images", str(path), rows is not None, rows)
+    there = None if path.is_file() else official.find(name, "train", data_dir())
+    where = path if there is None else there.where
+    try:
+        return DatasetInfo(name, "images", str(where), True, _count_npz_rows(path) if there is None else there.count())
+    except DataError:
+        return DatasetInfo(name, "images", str(where), False, None)
+
+
+def _count_npz_rows(path: Path) -> int:
+    """Training rows of a named set, from its small label array."""
+    with files.open_numpy(path) as archive:
+        return len(files.archive_array(archive, "y_train", path))
+
+
+def _is_name(data: str | Path) -> bool:
+    return isinstance(data, str) and data.lower() in NAMES
+
+
+def _named(name: str, split: str, n: int | None, seed: int) -> Dataset:
+    if name in TOYS:
+        rows = TOY_ROWS[split] if n is None else n
+        x, y = TOYS[name](rows, seed=seed + (TEST_SEED_OFFSET if split == "test" else 0))
+        return Dataset(name, x, y, ["x0", "x1"])
+    if name == "addition":
+        return _addition(split, n, seed)
+    return _subset(_digits() if name == "digits" else _named_images(name, split), n, seed)
 
 
 def _addition(split: str, n: int | None, seed: int) -> Dataset:
@@ -184,10 +192,10 @@ def _addition(split: str, n: int | None, seed: int) -> Dataset:
         return replace(_subset(images, n, seed), name="addition")
     rows = ADDITION_ROWS if n is None else n
     if rows % 3:
-        raise DataError(f"addition has three images a triplet: n must be a multiple of 3, got {rows}.")
+        raise DataError(f"addition has triplets of images: n must be a multiple of 3, got {rows}.")
     if images.y is None:
-        raise DataError("addition needs the labels of mnist, to know which images add up: it came without.")
-    places = addition.triplets(images.y, rows // 3, seed=seed).ravel()
+        raise DataError("addition needs the labels of mnist, to know which images add up, but it has none.")
+    places = toys.triplets(images.y, rows // 3, seed=seed).ravel()
     return replace(images, name="addition", x=streaming.take(images.x, places), y=images.y[places])
 
 
@@ -199,20 +207,20 @@ def _digits() -> Dataset:
 
 def _named_images(name: str, split: str) -> Dataset:
     path = data_dir() / f"{name}.npz"
-    if not path.is_file():
-        there = official.find(name, split, data_dir())
-        if there is None:
-            raise DataError(
-                f"The data set {name} was looked for at {path} and is not there: download it with 'gedi fetch {name}', "
-                f"or put its official files or {name}.npz with the arrays x_train, y_train, x_test, y_test "
-                "(uint8 images [n, H, W, C], int64 labels) in that folder, or set GEDI_DATA to the folder that has it."
-            )
-        x, y = there.read()
-        return Dataset(name, x, y, None, x.shape[1:])
-    table = files.read(path, split=split, wanted=Wanted())
-    if table.x.ndim != 4:
-        raise DataError(f"{path} should hold images [n, H, W, C], but x_{split} has shape {table.x.shape}.")
-    return Dataset(name, table.x, table.y, None, table.x.shape[1:])
+    if path.is_file():
+        content = files.read(path, split=split, wanted=Wanted())
+        if content.x.ndim != 4:
+            raise DataError(f"{path} should hold images [n, H, W, C], but x_{split} has shape {content.x.shape}.")
+        return Dataset(name, content.x, content.y, None, content.x.shape[1:])
+    there = official.find(name, split, data_dir())
+    if there is None:
+        raise DataError(
+            f"The data set {name} is not at {path}: download it with 'gedi fetch {name}', put its official files or a "
+            f"{name}.npz with the arrays x_train, y_train, x_test, y_test (uint8 images [n, H, W, C], int64 labels) in "
+            "that folder, or set GEDI_DATA to the folder that has it."
+        )
+    x, y = there.read()
+    return Dataset(name, x, y, None, x.shape[1:])
 
 
 def _from_path(
@@ -227,9 +235,9 @@ def _from_path(
         return _from_folder(path, split, wanted.label, size, channels)
     if not path.exists():
         raise _not_found(data, path)
-    table = files.read(path, split=split, wanted=wanted)
-    shape = table.x.shape[1:] if table.x.ndim == 4 else None
-    return Dataset(path.stem, table.x, table.y, table.names, shape, classes=table.classes, groups=table.groups)
+    found = files.read(path, split=split, wanted=wanted)
+    shape = found.x.shape[1:] if found.x.ndim == 4 else None
+    return Dataset(path.stem, found.x, found.y, found.names, shape, classes=found.classes, groups=found.groups)
 
 
 def _from_folder(
@@ -237,44 +245,27 @@ def _from_folder(
 ) -> Dataset:
     inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
     size = folder.SIZE if size is None else size
-    pictures = folder.read_folder(inside, size=size, channels=channels, labels=label_column != "")
-    x, name = pictures.x, path.resolve().name
-    return Dataset(
-        name, x, pictures.y, None, x.shape[1:], pictures.files, pictures.unreadable, classes=pictures.classes
-    )
+    found = folder.read_folder(inside, size=size, channels=channels, labels=label_column != "")
+    name, shape = path.resolve().name, found.x.shape[1:]
+    return Dataset(name, found.x, found.y, None, shape, found.files, found.unreadable, classes=found.classes)
 
 
 def _not_found(data: str | Path, path: Path) -> DataError:
     looks_like_path = isinstance(data, Path) or path.suffix or len(path.parts) > 1
     if looks_like_path:
         return DataError(f"There is no file {path}: check the path.")
-    near = difflib.get_close_matches(str(data).lower(), NAMES, n=1, cutoff=0.5)
-    if near:
-        return DataError(f"There is no data set (and no file) called {str(data)!r}: did you mean {near[0]!r}?")
-    return DataError(
-        f"There is no data set (and no file) called {str(data)!r}: the known names are {', '.join(NAMES)}."
-    )
+    hint = did_you_mean(str(data).lower(), NAMES, otherwise=f"the known names are {', '.join(NAMES)}.")
+    return DataError(f"There is no data set (and no file) called {str(data)!r}: {hint}")
 
 
 def _subset(data: Dataset, n: int | None, seed: int) -> Dataset:
     if n is None:
         return data
     if data.groups is not None:
-        raise DataError(f"{data.name} has groups of rows that belong together: load all of it, not n={n} rows.")
+        raise DataError(f"{data.name} has groups of rows that belong together: load all rows instead of n={n}.")
     if n > len(data.x):
-        raise DataError(f"{n} rows were asked for, but {data.name} has only {len(data.x)}.")
+        raise DataError(f"{data.name} has only {len(data.x)} rows, got n={n}: ask for fewer.")
     keep = np.sort(np.random.default_rng(seed).choice(len(data.x), n, replace=False))
     y = None if data.y is None else data.y[keep]
     names = None if data.files is None else [data.files[int(i)] for i in keep]
     return replace(data, x=streaming.take(data.x, keep), y=y, files=names)
-
-
-def _count_rows(path: Path) -> int | None:
-    """Training rows of a named set, from its small label array; None if it cannot be read."""
-    if not path.is_file():
-        return None
-    try:
-        with files.open_numpy(path) as archive:
-            return len(files.archive_array(archive, "y_train", path))
-    except (DataError, KeyError):
-        return None

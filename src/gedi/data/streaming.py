@@ -1,4 +1,4 @@
-"""Arrays larger than memory: mapped from disk, read in batches, and let go of again."""
+"""Arrays larger than memory: mapped from disk, read in batches, and released again."""
 
 # pyright: reportMissingTypeStubs=false
 from __future__ import annotations
@@ -18,17 +18,17 @@ import pooch
 
 from gedi.errors import DataError
 
-MAP_ABOVE = 1 << 30  # bytes: what is larger goes to disk instead of into memory
+MAP_ABOVE = 1 << 30  # bytes: larger arrays stay on disk
 BLOCK = 1 << 22  # bytes moved at a time when copying
-# Linux maps up to 2 MiB around each row that is looked at, however small the row: measured, 64 rows of 3 kB took 33 MB.
+# Linux maps up to 2 MiB around each row that is read, however small it is: we measured 33 MB for 64 rows of 3 kB.
 ROWS_AT_ONCE = 16
 DAMAGE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyError, SyntaxError)
 
 
 def open_numpy(path: Path, *, mapped: bool = False) -> Any:
-    """np.load that never unpickles, and says so when a file would need it.
+    """np.load that never unpickles, and says so if a file would need it.
 
-    ``mapped`` leaves the bytes of a .npy file on disk until they are looked at; the array is then read-only.
+    ``mapped`` leaves the bytes of a .npy file on disk until they are read; the array is then read-only.
     """
     try:
         return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
@@ -45,18 +45,18 @@ def open_npy(path: Path) -> np.ndarray:
 
 
 def member_bytes(path: Path, key: str) -> int:
-    """Unpacked size of one array of an .npz file, as its directory says."""
+    """Unpacked size of one array of an .npz file, according to its directory."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.getinfo(f"{key}.npy").file_size
     except DAMAGE as error:
-        raise _damaged(path, key) from error
+        raise damaged(path, key) from error
 
 
 def map_npz(path: Path, key: str) -> np.ndarray:
     """One array of an .npz file, unpacked once into the user's cache and mapped from there.
 
-    The copy is named after the file's place, size and time, so a changed file is unpacked again.
+    The copy is named after the file's path, size and time, so a changed file is unpacked again.
     """
     stat = path.stat()
     name = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{key}"
@@ -72,30 +72,29 @@ def _unpack(path: Path, key: str, copy: Path) -> None:
     if size > free:
         raise DataError(
             f"The array {key!r} of {path} takes {size:,} bytes unpacked, but {copy.parent} has only {free:,} free: "
-            "make room there, or save the array as .npy, which is read where it is."
+            "make room there, or save the array as .npy, which is read in place."
         )
-    # Renamed when complete, so that a stopped run leaves no half array behind that looks like a whole one.
-    with tempfile.NamedTemporaryFile(dir=copy.parent, suffix=".part", delete=False) as part:
-        try:
-            with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
-                shutil.copyfileobj(member, part, BLOCK)
-        except DAMAGE as error:
-            Path(part.name).unlink()
-            raise _damaged(path, key) from error
-        except BaseException:
-            Path(part.name).unlink()
-            raise
-    Path(part.name).replace(copy)
+    # Renamed once complete, so that a stopped run leaves no half array that looks like a whole one.
+    part = tempfile.NamedTemporaryFile(dir=copy.parent, suffix=".part", delete=False)  # noqa: SIM115
+    try:
+        with part, zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
+            shutil.copyfileobj(member, part, BLOCK)
+    except DAMAGE as error:
+        raise damaged(path, key) from error
+    else:
+        Path(part.name).replace(copy)
+    finally:
+        Path(part.name).unlink(missing_ok=True)
 
 
-def _damaged(path: Path, key: str) -> DataError:
+def damaged(path: Path, key: str) -> DataError:
     return DataError(f"Cannot read the array {key!r} of {path}: it is damaged or holds objects.")
 
 
 def npz_blocks(path: Path, key: str, block_rows: Callable[[int], int]) -> Iterator[np.ndarray]:
-    """One array of an .npz file in blocks of rows, unpacked as they are read; nothing is reserved on its header's word.
+    """One array of an .npz file in blocks of rows, unpacked as they are read; its header reserves no memory.
 
-    ``block_rows`` says how many rows of so many values make a block.
+    ``block_rows`` gives the number of rows in a block from the number of values in a row.
     """
     try:
         with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
@@ -104,12 +103,12 @@ def npz_blocks(path: Path, key: str, block_rows: Callable[[int], int]) -> Iterat
             if not by_columns:
                 yield from _member_blocks(member, shape, dtype, rows)
                 return
-            # Stored column by column: its rows cannot be had in order without having all of it.
+            # Stored column by column: reading rows in order takes the whole array.
             whole = None
             if archive.getinfo(f"{key}.npy").file_size <= MAP_ABOVE:
                 whole = np.frombuffer(member.read(), dtype).reshape(shape, order="F")
     except DAMAGE as error:
-        raise _damaged(path, key) from error
+        raise damaged(path, key) from error
     for _, values in batches(map_npz(path, key) if whole is None else whole, rows):
         yield values
 
@@ -141,7 +140,7 @@ def cache_dir() -> Path:
 
 
 def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array to fill: in memory, or if it is larger than ``MAP_ABOVE`` in a file that goes when the array goes."""
+    """An array to fill: in memory, or if larger than ``MAP_ABOVE`` in a file that disappears with the array."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if size <= MAP_ABOVE:
         return np.empty(shape, dtype)
@@ -150,7 +149,7 @@ def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
-    """x in another type, converted a block at a time if the result is kept on disk."""
+    """x in another type, converted a block at a time; the result may be on disk."""
     y = scratch(x.shape, dtype)
     for start, rows in row_blocks(x):
         y[start : start + len(rows)] = rows
@@ -161,7 +160,7 @@ def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
 def row_blocks(x: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """All rows of x in order, a few megabytes at a time, each block with the place of its first row.
 
-    Blocks of a mapped x are let go of when the next one is asked for.
+    A block of a mapped x is released when the next one is read.
     """
     size = max(1, BLOCK // max(1, _row_bytes(x)))
     for start in range(0, len(x), size):
@@ -170,14 +169,14 @@ def row_blocks(x: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def is_mapped(x: np.ndarray) -> bool:
-    """Whether x, or the array it is a part of, is mapped from a file."""
+    """Whether x, or the array it is part of, is mapped from a file."""
     return _memmap_under(x) is not None
 
 
 def release(x: np.ndarray) -> None:
-    """Let go of the pages of a mapped array: they stay in the file, and no longer count as this process's memory."""
+    """Release the pages of a mapped array: they stay in the file, and no longer count as this process's memory."""
     mapped = _memmap_under(x)
-    if mapped is None or mapped.mode == "c":  # changes to a copy-on-write map are in its pages alone
+    if mapped is None or mapped.mode == "c":  # a copy-on-write map keeps its changes only in its pages
         return
     map_ = mapped.base
     if isinstance(map_, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
@@ -192,18 +191,18 @@ def _memmap_under(x: np.ndarray) -> np.memmap[Any, Any] | None:
         if isinstance(base, np.memmap):
             found = cast("np.memmap[Any, Any]", base)
         base = base.base
-    return found if isinstance(base, mmap.mmap) else None  # what is computed from a map keeps its class
+    return found if isinstance(base, mmap.mmap) else None  # results computed from a map keep its class
 
 
 def batches(
     x: np.ndarray, size: int, *, rng: np.random.Generator | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """All rows of x once, as pairs (rows' places, their values in memory): in order, or shuffled by ``rng``.
+    """All rows of x once, as pairs (places, values in memory): in order, or shuffled by ``rng``.
 
     Memory stays at a few batches however large a mapped x is.
     """
     if size < 1:
-        raise DataError(f"The size of a batch must be at least 1, got {size}.")
+        raise DataError(f"The batch size must be at least 1, got {size}.")
     order = np.arange(len(x)) if rng is None else rng.permutation(len(x))
     for start in range(0, len(x), size):
         places = order[start : start + size]
@@ -215,9 +214,9 @@ def take(x: np.ndarray, places: np.ndarray) -> np.ndarray:
     if not is_mapped(x):
         return x[places]
     values = np.empty((len(places), *x.shape[1:]), x.dtype)
-    by_place = np.argsort(places)  # disks like to be read in order
+    by_place = np.argsort(places)  # reading in order is faster
     rows = min(len(places), ROWS_AT_ONCE)
-    if len(places) and places[by_place[-1]] - places[by_place[0]] < len(places):  # neighbours share what is read around
+    if len(places) and places[by_place[-1]] - places[by_place[0]] < len(places):  # neighbours share the pages
         rows = max(rows, BLOCK // max(1, _row_bytes(x)))
     for start in range(0, len(places), max(1, rows)):
         some = by_place[start : start + rows]

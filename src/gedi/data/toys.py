@@ -1,4 +1,7 @@
-"""Shapes with known clusters, drawn from a seed: float32 points [n, 2] (links: [n, 3]), int64 labels [n]."""
+"""Data made from a seed: shapes with known clusters, and triplets of digits for addition.
+
+Shapes are float32 points [n, 2] (links: [n, 3]) with int64 labels [n].
+"""
 
 # pyright: reportMissingTypeStubs=false
 from typing import Any, cast
@@ -17,6 +20,9 @@ SPIRAL_SPACING = 0.55  # radial distance between neighbouring arms
 SPIRAL_TURNS = 1.5
 SMILE_SHARES = (0.5, 0.26, 0.12, 0.12)  # outline, mouth, left eye, right eye
 BLOBS = ((-1.2, -0.8, 0.10), (-0.9, 0.8, 0.25), (0.1, 0.0, 0.15), (1.0, 0.9, 0.20), (1.2, -0.7, 0.30))  # x, y, width
+# All pairs with 0 <= a + b <= 9.
+PAIRS = np.array([(a, b) for a in range(10) for b in range(10 - a)])
+ADDITION_RULE = "a, b, c : 10\na + b == c\n"  # the constraint on a triplet
 
 
 def moons(
@@ -27,7 +33,7 @@ def moons(
     if min(weights) <= 0:
         raise DataError(f"The weights of the two moons must be above 0, got {weights}.")
     upper = int(n * weights[0] / sum(weights) + 1e-9)  # 1e-9: 0.29 * 100 is 28.999...
-    sizes: Any = (upper, n - upper)  # scikit-learn takes a pair, its type stubs do not know
+    sizes: Any = (upper, n - upper)  # scikit-learn takes a pair, but its type stubs do not say so
     drawn = cast(Any, make_moons(n_samples=sizes, noise=noise, random_state=seed))
     return np.asarray(drawn[0], dtype=np.float32), np.asarray(drawn[1], dtype=np.int64)
 
@@ -40,7 +46,7 @@ def circles(n: int, *, seed: int = 0, noise: float = 0.05, factor: float = 0.5) 
 
 
 def rings(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
-    """Three concentric rings with equally many points each, labelled from the inside out."""
+    """Three concentric rings with equal numbers of points, labelled from the inside out."""
     _check(n, noise)
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n) % len(RING_RADII))
@@ -64,7 +70,7 @@ def spirals(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, 
 
 
 def links(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
-    """Two rings in space, linked as in a chain: no plane separates them."""
+    """Two rings in space, linked like a chain: no plane separates them."""
     _check(n, noise)
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n) % 2)
@@ -88,7 +94,7 @@ def smile(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np
 
 
 def blobs(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
-    """Five round clouds of different widths; the noise comes on top."""
+    """Five round clouds of different widths, plus the noise."""
     _check(n, noise)
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(n) % len(BLOBS))
@@ -98,10 +104,38 @@ def blobs(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np
 
 
 def rotate(x: np.ndarray, degrees: float) -> np.ndarray:
-    """The points turned anticlockwise around the origin."""
+    """The points, rotated anticlockwise around the origin."""
     a = np.deg2rad(degrees)
     turn = np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]])
     return (np.asarray(x, dtype=np.float64) @ turn.T).astype(np.float32)
+
+
+def triplets(y: np.ndarray, n: int, *, seed: int) -> np.ndarray:
+    """Places of the images of n triplets for addition, [n, 3] (Sec. 5.3, Appendix K): the third shows the others' sum.
+
+    Pairs are drawn uniformly, images without replacement. ``y`` are the digits that the images show, which training
+    never sees.
+
+    >>> y = np.repeat(np.arange(10), 50)
+    >>> shown = y[triplets(y, 20, seed=0)]
+    >>> bool((shown[:, 0] + shown[:, 1] == shown[:, 2]).all())
+    True
+    """
+    if n < 1:
+        raise DataError(f"The number of triplets must be at least 1, got {n}.")
+    random = np.random.default_rng(seed)
+    drawn = PAIRS[random.integers(len(PAIRS), size=n)]
+    digits = np.column_stack([drawn, drawn.sum(1)]).ravel()
+    places = np.empty(3 * n, dtype=np.int64)
+    for digit in range(10):
+        wanted, there = np.flatnonzero(digits == digit), np.flatnonzero(y == digit)
+        if len(wanted) > len(there):
+            raise DataError(
+                f"{n} triplets need {len(wanted)} images of the digit {digit}, but there are {len(there)}: "
+                "ask for fewer triplets."
+            )
+        places[wanted] = random.permutation(there)[: len(wanted)]
+    return places.reshape(n, 3)
 
 
 def _polar(radius: np.ndarray, angle: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:

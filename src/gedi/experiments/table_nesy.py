@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from gedi.data import load
-from gedi.data.addition import RULE, triplets
+from gedi.data.toys import ADDITION_RULE, triplets
 from gedi.experiments import cells, paper
 from gedi.experiments.addition import addition
 from gedi.experiments.cells import Cell, CellData, Measured, run_cells
@@ -31,7 +31,7 @@ class AdditionCell(Cell):
 
     def config(self) -> TrainingConfig:
         assert self.rows is not None and self.preset is not None
-        return addition(self.preset, self.rows // 3, self.variant, RULE)
+        return addition(self.preset, self.rows // 3, self.variant, ADDITION_RULE)
 
     def __str__(self) -> str:
         return f"{(self.rows or 0) // 3} triplets, {self.variant}, seed {self.seed}"
