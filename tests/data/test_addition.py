@@ -29,7 +29,7 @@ def test_all_55_pairs_are_equally_likely():
     assert chisquare(counts[pairs]).pvalue > 0.01
 
 
-def test_a_seed_gives_the_same_triplets_and_another_others():
+def test_the_seed_decides_the_triplets():
     one, same, other = (triplets(DIGITS, 100, seed=seed) for seed in (3, 3, 4))
     assert np.array_equal(one, same) and not np.array_equal(one, other)
 
@@ -67,7 +67,7 @@ def test_by_name(images):
         load("addition", n=100)
 
 
-def test_it_is_listed_where_mnist_is(images, monkeypatch):
+def test_it_is_listed_as_present_only_with_mnist(images, monkeypatch):
     def present():
         return {info.name: info.present for info in known_datasets()}["addition"]
 

@@ -79,7 +79,7 @@ def test_every_setting_has_a_comment_beside_it():
 @pytest.mark.parametrize(
     "wrong", [{"jitter": 1.5}, {"gray": -0.1}, {"hue": 0.6}, {"brightness": 2.0}, {"crop": -1}, {"noise": -0.1}]
 )
-def test_settings_that_cannot_be(wrong):
+def test_impossible_settings_are_refused(wrong):
     with pytest.raises(ConfigError, match=rf"training\.augment\.{next(iter(wrong))} must"):
         override(TrainingConfig(), {"augment": wrong})
 
@@ -87,7 +87,7 @@ def test_settings_that_cannot_be(wrong):
 # ---- rows ----
 
 
-def test_without_image_settings_the_same_numbers_are_drawn_as_ever():
+def test_without_image_settings_no_other_numbers_are_drawn():
     settings = AugmentConfig(noise=0.1, neighbours=4, towards=0.5, shift=1.0, rotate=8.0, scale=0.05, shear=0.05)
     g = generator(3)
     x = affine(DATA[ROWS].view(-1, *SHAPE).permute(0, 3, 1, 2), settings, g).permute(0, 2, 3, 1).reshape(6, -1)
@@ -127,7 +127,7 @@ def test_a_crop_as_wide_as_the_image_is_refused_before_training():
         row_augmentation(AugmentConfig(crop=8), DATA, SHAPE)
 
 
-def test_neighbours_of_many_long_rows_are_looked_for_in_their_main_directions(monkeypatch):
+def test_neighbours_of_many_long_rows_are_searched_in_their_main_directions(monkeypatch):
     rng = np.random.default_rng(0)
     flat = rng.normal(size=(80, 50)) @ rng.normal(size=(50, 120))
     data = torch.from_numpy(flat.astype(np.float32))
@@ -139,7 +139,7 @@ def test_neighbours_of_many_long_rows_are_looked_for_in_their_main_directions(mo
     assert seen == [(50,)]
 
 
-def test_neighbours_of_very_many_images_are_looked_for_in_parts(monkeypatch):
+def test_neighbours_of_very_many_images_are_searched_in_subsets(monkeypatch):
     groups = np.random.default_rng(0).integers(0, 200, (2, 60))
     images = (np.tile(groups, (50, 1)) + np.random.default_rng(1).integers(0, 20, (100, 60))).astype(np.uint8)
     rows = scaled(images, Scaler().fit(images, mode="pixels"))
@@ -226,7 +226,7 @@ def test_every_view_is_a_window_of_the_reflected_image(seed, crop, flip):
 
 
 def test_every_offset_is_equally_likely():
-    """A picture of its own coordinates tells where it was cut out."""
+    """A picture of its own coordinates shows where it was cut out."""
     n, crop, size = 8100, 4, 20
     x = torch.arange(size * size, dtype=torch.float64).view(1, 1, size, size).expand(n, 1, size, size)
     middle = move(x, AugmentConfig(crop=crop), generator())[:, 0, size // 2, size // 2].long()

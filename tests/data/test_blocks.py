@@ -1,4 +1,4 @@
-"""Files read a block at a time say what they say when read whole."""
+"""Files read a block at a time give the same rows as files read whole."""
 
 import zipfile
 
@@ -15,7 +15,7 @@ IMAGES = rng.integers(0, 256, (53, 4, 4, 3), dtype=np.uint8)
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch, tmp_path):
-    """As if ten rows were many."""
+    """Pretend that ten rows are many."""
     monkeypatch.setattr(files, "MANY_ROWS", 10)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

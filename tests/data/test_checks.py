@@ -68,7 +68,7 @@ def test_more_clusters_than_rows():
         check_rows(GOOD, n_clusters=7)
 
 
-def test_a_cell_that_is_no_number_is_also_a_type_error():
+def test_a_cell_that_is_not_a_number_is_also_a_type_error():
     with pytest.raises(TypeError, match=r"argument must be a string.* number"):
         check_rows(with_cell({"a": 1}, object), n_clusters=2)
 

@@ -22,7 +22,7 @@ class Silent(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """A mirror on this machine, as the only one of MNIST."""
+    """A mirror on this machine, the only one for MNIST."""
     (tmp_path / "served").mkdir()
     for name, content in FILES.items():
         (tmp_path / "served" / name).write_bytes(content)

@@ -177,7 +177,7 @@ def test_columns_are_dropped_by_name(text):
 
 
 @pytest.mark.parametrize("data", ["moons", "digits", "rows.npy"])
-def test_what_has_no_names_drops_nothing(tmp_path, data):
+def test_columns_without_names_cannot_be_dropped(tmp_path, data):
     np.save(tmp_path / "rows.npy", X)
     with pytest.raises(DataError, match="'a' cannot be dropped"):
         load(tmp_path / data if data.endswith("npy") else data, drop=["a"])
@@ -244,7 +244,11 @@ def test_parquet_types_and_missing_values(tmp_path):
 
 
 def test_parquet_problems(tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"a": [1.0, 2.0], "y": [1.0, float("nan")]}), tmp_path / "nan.parquet")
+    with pytest.raises(DataError, match="1 missing"):
+        load(tmp_path / "nan.parquet")
     (tmp_path / "a.parquet").write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match="Parquet file"):
         load(tmp_path / "a.parquet")

@@ -27,7 +27,7 @@ def picture(path, mode="RGB", size=(40, 30), value=None, **options):
 
 @pytest.fixture
 def zoo(tmp_path):
-    """Every kind of file the reader must live with."""
+    """Every kind of file the reader must cope with."""
     folder = tmp_path / "photos"
     picture(folder / "a.png")
     picture(folder / "b.JPG", size=(300, 200))
@@ -164,7 +164,7 @@ def test_sub_folders_are_labels_for_evaluation(tmp_path):
     assert load(tmp_path).y is None
 
 
-def test_one_sub_folder_is_no_label(tmp_path):
+def test_one_sub_folder_is_not_a_label(tmp_path):
     picture(tmp_path / "all" / "a.png")
     picture(tmp_path / "all" / "b.png")
     assert read_folder(tmp_path).y is None
@@ -181,7 +181,7 @@ def test_train_and_test_are_splits_not_labels(tmp_path):
 # ---- problems ----
 
 
-def test_empty_folders_and_folders_of_damage(tmp_path):
+def test_folders_without_readable_images(tmp_path):
     with pytest.raises(DataError, match=r"holds no images.*\.png"):
         load(tmp_path)
     (tmp_path / "notes.txt").touch()

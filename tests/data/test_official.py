@@ -69,7 +69,7 @@ def test_the_order_of_rows_and_columns_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize("name, other", [("mnist", "fashion-mnist"), ("fashion-mnist", "mnist")])
-def test_the_two_sets_of_the_same_file_names_are_told_apart(root, name, other):
+def test_two_sets_with_the_same_file_names_are_distinguished(root, name, other):
     for prefix, split in (("train", "train"), ("t10k", "test")):
         write_idx(root, prefix, 10, labels=FIRST_LABELS[name, split])
     assert load(name).y[0] == FIRST_LABELS[name, "train"][0] and len(load(name, split="test").y) == 10
@@ -102,7 +102,7 @@ def test_damaged_idx_files(tmp_path, content, message, packed):
         read_idx(path)
 
 
-def test_a_cut_gz_file_and_one_that_is_none(tmp_path):
+def test_gz_files_that_are_cut_off_or_not_gz(tmp_path):
     packed = gzip.compress(idx(rng.integers(0, 256, (5, 28, 28))))
     for content in (packed[: len(packed) // 2], b"plain text", packed[:-6] + b"xxxxxx"):
         (tmp_path / "a.gz").write_bytes(content)

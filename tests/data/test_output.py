@@ -60,14 +60,14 @@ def test_an_error_half_way_leaves_nothing(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_until_it_is_whole_the_name_is_not_there(tmp_path):
+def test_the_file_appears_only_when_it_is_complete(tmp_path):
     with new_table(tmp_path / "t.csv") as write:
         write({"cluster": CLUSTERS})
         assert not (tmp_path / "t.csv").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
-def test_a_file_that_came_meanwhile_is_not_written_over(tmp_path):
+def test_a_file_created_in_the_meantime_is_not_overwritten(tmp_path):
     with pytest.raises(DataError, match="exists already"), new_table(tmp_path / "t.csv") as write:
         write({"cluster": CLUSTERS})
         (tmp_path / "t.csv").write_text("mine")
@@ -81,7 +81,7 @@ def test_a_full_disk_is_one_sentence(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_others_may_read_it_if_the_users_umask_says_so(tmp_path):
+def test_others_may_read_it_if_the_umask_allows(tmp_path):
     before = os.umask(0o022)
     try:
         write_in_blocks(tmp_path / "t.csv")
@@ -99,13 +99,13 @@ def test_others_may_read_it_if_the_users_umask_says_so(tmp_path):
         ("link.csv", "exists"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_anything_is(tmp_path, name, expected):
+def test_a_bad_path_is_refused_before_anything_is_written(tmp_path, name, expected):
     (tmp_path / "link.csv").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(DataError, match=expected), new_file(tmp_path / name, output.TABLES):
-        pytest.fail("it went on")
+        pytest.fail("it was not refused")
 
 
 def test_without_pyarrow_parquet_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(DataError, match=r"gedi\[parquet\]"), new_table(tmp_path / "t.parquet"):
-        pytest.fail("it went on")
+        pytest.fail("it was not refused")

@@ -1,4 +1,4 @@
-"""Rows scaled when they are looked at are those scaled before."""
+"""Rows scaled when they are read equal rows scaled in advance."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def raw(request, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["global", "feature", "pixels", "none"])
-def test_they_are_the_tensor_that_they_stand_for(raw, mode, monkeypatch):
+def test_they_equal_the_tensor_they_stand_for(raw, mode, monkeypatch):
     monkeypatch.setattr("gedi.data.streaming.BLOCK", 100)
     scaler = Scaler().fit(raw, mode=mode)
     rows, whole = scaled(raw, scaler), torch.from_numpy(scaler.transform(np.array(raw)))

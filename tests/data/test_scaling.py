@@ -24,7 +24,7 @@ def test_unit_and_offset_do_not_matter(seed, factor, offset, mode):
     x = rows(seed)
     plain = Scaler().fit(x, mode=mode).transform(x)
     moved = Scaler().fit(x * factor + offset, mode=mode).transform(x * factor + offset)
-    # float64 keeps 16 digits, of which the offset takes up to 8
+    # float64 keeps 16 digits, and the offset takes up to 8 of them
     assert np.allclose(plain, moved, atol=1e-6)
 
 

@@ -62,7 +62,7 @@ def test_grey_images_gain_a_channel(tmp_path, monkeypatch):
     assert load("mnist").image_shape == (5, 6, 1)
 
 
-def test_a_missing_image_set_says_where_it_was_looked_for(tmp_path, monkeypatch):
+def test_a_missing_image_set_says_where_it_should_be(tmp_path, monkeypatch):
     monkeypatch.setenv("GEDI_DATA", str(tmp_path))
     with pytest.raises(DataError, match="GEDI_DATA") as caught:
         load("svhn")
@@ -92,7 +92,7 @@ def test_damaged_image_sets(tmp_path, monkeypatch):
         ("digit", "digits"),
     ],
 )
-def test_a_misspelt_name_is_put_right(typo, meant, tmp_path, monkeypatch):
+def test_a_misspelt_name_gets_a_suggestion(typo, meant, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError, match=f"did you mean {meant!r}"):
         load(typo)

@@ -25,7 +25,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small_memory(monkeypatch):
-    """As if 1 kB were much."""
+    """Pretend that 1 kB is a lot."""
     monkeypatch.setattr(streaming, "MAP_ABOVE", 1000)
     monkeypatch.setattr(streaming, "BLOCK", 512)
 
@@ -91,7 +91,7 @@ def test_a_damaged_member_leaves_nothing_behind(tmp_path, small_memory, cache):
     assert list((cache / "gedi" / "unpacked").iterdir()) == []
 
 
-def test_a_full_disk_is_said_before_it_is_full(tmp_path, small_memory, monkeypatch):
+def test_a_disk_without_room_is_noticed_in_advance(tmp_path, small_memory, monkeypatch):
     np.savez(tmp_path / "a.npz", x=IMAGES)
     monkeypatch.setattr(streaming.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
     with pytest.raises(DataError, match=r"only 10 free.*\.npy"):
@@ -147,7 +147,7 @@ def test_batches_depend_on_the_generator_alone(tmp_path):
 
 
 @pytest.mark.parametrize("places", [[], [3], [49, 0, 7, 7, 12], list(range(50))[::-1], list(range(20, 40))])
-def test_rows_of_mapped_arrays_come_in_the_order_asked_for(tmp_path, places):
+def test_rows_of_mapped_arrays_come_in_the_order_of_their_places(tmp_path, places):
     np.save(tmp_path / "a.npy", IMAGES)
     mapped = streaming.open_numpy(tmp_path / "a.npy", mapped=True)
     taken = streaming.take(mapped, np.array(places, dtype=int))
@@ -162,7 +162,7 @@ def test_released_arrays_keep_their_values(small_memory):
     streaming.release(np.zeros(3))
 
 
-def test_changes_to_a_copy_on_write_map_are_not_let_go_of(tmp_path):
+def test_changes_to_a_copy_on_write_map_are_not_released(tmp_path):
     np.save(tmp_path / "a.npy", IMAGES)
     x = np.load(tmp_path / "a.npy", mmap_mode="c")
     x[7] = 9

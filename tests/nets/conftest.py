@@ -32,7 +32,7 @@ def head(*last, normalise):
 
 
 def make(kind: str, seed: int = 0, support=SUPPORT, sharpen: float = 1.0) -> Density:
-    """A small one in float64. ``sharpen`` takes it away from its start, where an energy is nearly flat."""
+    """A small one in float64. ``sharpen`` moves it away from its start, where an energy is nearly flat."""
     torch.manual_seed(seed)
     if kind == "energy":
         energy = nn.Sequential(MLPEncoder(2, [16, 8], 4), nn.Linear(4, 1, bias=False), nn.Flatten(0))

@@ -145,7 +145,7 @@ def test_log_density_is_u_times_the_representation(two):
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_log_density_gives_one_value_a_row_for_few_rows(n):
+def test_log_density_gives_one_value_per_row_for_few_rows(n):
     assert toy_net().log_density(points(n)).shape == (n,)
 
 

@@ -110,7 +110,7 @@ def test_it_works_under_the_heads():
 
 
 @pytest.mark.parametrize("shape", [(4, 1, 32, 32), (4, 3, 7, 32), (4, 3, 32), (4, 32, 32, 3)])
-def test_images_it_cannot_take(shape):
+def test_images_of_a_wrong_shape_are_refused(shape):
     with pytest.raises(DataError, match=r"takes images \[n, 3, height, width\]"):
         net()(torch.zeros(shape))
     with pytest.raises(ConfigError, match="at least one channel"):

@@ -75,7 +75,7 @@ def test_fixed_noise_gets_closer_to_log_p_with_more_of_it(amiss):
 
 @torch.no_grad()
 def test_with_fixed_noise_it_is_not_a_bound_at_every_point():
-    """Said in the docstring: at the mean of a q that is e^0.4 times too wide, p(x, z) / q(z|x) is e^0.8 p(x)."""
+    """As the docstring says: at the mean of a q that is e^0.4 times too wide, p(x, z) / q(z|x) is e^0.8 p(x)."""
     vae, truth, _ = linear_gaussian(widen=0.4)
     assert torch.allclose(vae.bound(X, torch.zeros(1, 2).double()), truth.log_prob(X) + 2 * 0.4, atol=1e-9)
 
@@ -88,7 +88,7 @@ def test_loss_is_the_negative_elbo(amiss):
     assert float(loss) == pytest.approx(kl - float(truth.log_prob(X).mean()), abs=0.02)
 
 
-def test_loss_has_no_noise_but_the_generators():
+def test_the_loss_draws_from_the_generator_alone():
     vae = VaeDensity((2,), latent=2, hidden=[8])
     x = gaussian(6, 2).float()
     one, same, other = (vae.loss(x, generator=torch.Generator().manual_seed(seed)) for seed in (0, 0, 1))

@@ -21,7 +21,7 @@ def gen(seed=0):
 
 
 def points(n=16, d=2, seed=0, dtype=torch.float64):
-    # Other seeds than the walks': from the same one, delta would point along x.
+    # Other seeds than those of the walks: with the same seed, delta would point along x.
     return torch.randn(n, d, generator=gen(seed + 10_000), dtype=dtype)
 
 

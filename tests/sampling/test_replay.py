@@ -16,7 +16,7 @@ def gen(seed=0):
 
 
 def marked(size):
-    """A buffer whose chains all lie outside the box, each with its own value: restarts are told apart."""
+    """A buffer whose chains all lie outside the box, each with its own value, so that restarts can be recognised."""
     buffer = ReplayBuffer(size, BOX, gen())
     buffer.put(torch.arange(size), OUTSIDE + torch.arange(2.0 * size).view(size, 2))
     return buffer

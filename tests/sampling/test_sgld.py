@@ -74,7 +74,7 @@ def test_samples_never_leave_the_box(seed, step, noise, slope):
     assert (y >= box.low).all() and (y <= box.high).all()
 
 
-def test_chains_that_are_driven_out_are_known_by_the_box():
+def test_the_box_knows_which_coordinates_are_driven_out():
     push = torch.tensor([[1e6, 0.0], [0.0, -1e6], [0.0, 0.0]])
     x = sgld(lambda _: push, torch.zeros(3, 2), steps=1, step=1.0, noise=0.0, box=WIDE, generator=gen())
     expected = [[True, False], [False, True], [False, False]]
@@ -127,7 +127,7 @@ def test_without_noise_and_gradient_nothing_moves():
     assert torch.equal(x, sgld(torch.zeros_like, x, steps=5, step=1.0, noise=0.0, box=WIDE, generator=gen()))
 
 
-def test_the_kick_has_the_length_asked_for():
+def test_the_kick_has_the_given_length():
     x = torch.zeros(50_000, 2)
     kick = sgld_step(x, x, step=1.0, noise=0.3, box=WIDE, generator=gen())
     # Standard error of a standard deviation: sd / sqrt(2 n); five of them.

@@ -1,7 +1,8 @@
-"""Which columns of a table are features, which one holds labels, and how labels become numbers."""
+"""What the columns of a table stand for: which are features, which one holds labels, and how cells become numbers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ import numpy as np
 
 from gedi.data.checks import did_you_mean, few
 from gedi.errors import DataError
+
+MISSING = {"", "na", "n/a", "nan", "null", "none"}  # cells of a text file, in lower case
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,22 @@ def _find_label(names: list[str], wanted: str | None, gone: set[int], categorica
         if "y" in left and "x" not in names and categorical(names.index("y")):
             return names.index("y")
     return None
+
+
+def number(cell: str) -> float | None:
+    """The number in a cell, NaN if it is missing, None if the cell holds anything else."""
+    cell = cell.strip()
+    if cell.lower() in MISSING:
+        return np.nan
+    try:
+        return None if "_" in cell else float(cell)  # float() takes 1_000 for a number, people do not
+    except ValueError:
+        return None
+
+
+def is_whole(value: float) -> bool:
+    """Whether a number may stand for a class; NaN is a missing one."""
+    return math.isnan(value) or value.is_integer()
 
 
 def encode_labels(y: np.ndarray, path: Path) -> tuple[np.ndarray, list[str] | None]:

@@ -51,7 +51,7 @@ def check_new(path: Path, suffixes: tuple[str, ...]) -> None:
     if os.path.lexists(path):
         raise DataError(f"{path} exists already: choose another --out, or remove it first.")
     if not path.parent.is_dir():
-        raise DataError(f"The folder {path.parent} does not exist.")
+        raise DataError(f"The folder {path.parent} does not exist: create it first.")
     if path.suffix.lower() == ".parquet":
         pyarrow(f"Writing {path}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -15,11 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from gedi.data.columns import Wanted, choose, encode_labels, missing_labels, not_numeric
+from gedi.data.columns import (
+    MISSING,
+    Wanted,
+    choose,
+    encode_labels,
+    is_whole,
+    missing_labels,
+    not_numeric,
+    number,
+)
 from gedi.errors import DataError
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
-MISSING = {"", "na", "n/a", "nan", "null", "none"}  # cells of a text file
 ROWS_TO_NAME = 10_000  # searched for further text columns once one is found, so that one message names them all
 
 
@@ -76,7 +83,7 @@ class TextTable(Table):
         return value
 
     def _not_numeric(self, column: int, cell: str) -> DataError:
-        """Names all such columns at once, so that nobody meets them one by one."""
+        """Names all such columns at once instead of one after the other."""
         if self.names is None:
             return DataError(
                 f"In {self.path}, column {column + 1} is not numeric (it holds {cell!r}): remove it or encode it as "
@@ -109,17 +116,6 @@ def open_text(path: Path, wanted: Wanted) -> TextTable:
         numbering = [0]
     kept, label = choose(names, wanted, path, lambda i: _holds_classes(path, i), left_out=numbering)
     return TextTable(path, [names[i] for i in kept], kept, label, wanted)
-
-
-def number(cell: str) -> float | None:
-    """The number in a cell, NaN if it is missing, None if the cell holds anything else."""
-    cell = cell.strip()
-    if cell.lower() in MISSING:
-        return np.nan
-    try:
-        return None if "_" in cell else float(cell)  # float() takes 1_000 for a number, people do not
-    except ValueError:
-        return None
 
 
 def _lines(path: Path, *, skip: int = 0) -> Iterator[list[str]]:
@@ -175,12 +171,8 @@ def _holds_classes(path: Path, column: int) -> bool:
         value = number(line[column])
         if value is None:
             return True
-        whole = whole and _is_whole(value)
+        whole = whole and is_whole(value)
     return whole
-
-
-def _is_whole(value: float) -> bool:
-    return math.isnan(value) or value.is_integer()  # NaN: missing
 
 
 # ---- Parquet ----
@@ -248,7 +240,7 @@ def _floats(column: Any) -> np.ndarray:
 def _is_categorical(path: Path, file: Any, name: str) -> bool:
     cells = (cell for batch in _batches(path, file, 65_536, [name]) for cell in batch.column(0).to_pylist())
     known = [cell for cell in cells if cell is not None]
-    return not all(isinstance(cell, float) for cell in known) or all(map(_is_whole, known))
+    return not all(isinstance(cell, float) for cell in known) or all(map(is_whole, known))
 
 
 def _damaged(path: Path) -> DataError:
