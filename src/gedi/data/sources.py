@@ -16,8 +16,10 @@ from gedi.data.checks import did_you_mean
 from gedi.data.columns import Wanted
 from gedi.errors import DataError
 
-SHAPES = (toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.smile, toys.blobs)
-TOYS = {shape.__name__: shape for shape in SHAPES}
+TOYS = {
+    shape.__name__: shape
+    for shape in (toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.smile, toys.blobs)
+}
 IMAGES = ("mnist", "fashion-mnist", "svhn", "cifar10", "cifar100")
 NAMES = (*TOYS, "digits", "addition", *IMAGES)
 SPLITS = ("train", "test")
