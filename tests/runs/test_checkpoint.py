@@ -13,14 +13,14 @@ import pytest
 import torch
 
 from gedi.data import load
-from gedi.runs import checkpoint as checkpoint_module
 from gedi.errors import CheckpointError
+from gedi.runs import checkpoint as checkpoint_module
 from gedi.runs.checkpoint import Checkpoints
+from gedi.runs.folder import claimed
 from gedi.training.config import override
 from gedi.training.fit import fit_rows
 from gedi.training.journal import Hooks
 from gedi.training.presets import preset
-from gedi.runs.folder import claimed
 from gedi.training.recovery import StoppedError
 
 ROWS = load("moons", n=120).x.astype("float64")

@@ -12,11 +12,10 @@ import torch
 from safetensors.torch import load, save
 
 from gedi import GEDI
-from gedi.errors import RunError
-from gedi.errors import CheckpointError
+from gedi.errors import CheckpointError, RunError
+from gedi.files.tensors import open_tensors
 from gedi.runs.checkpoint import Checkpoints
 from gedi.training.state import unpack
-from gedi.files.tensors import open_tensors
 
 MODEL, MANIFEST = "model.safetensors", "checkpoint.json"
 
@@ -81,8 +80,8 @@ W, VAR = "net.energy_head.weight", "net.projector.layers.1.running_var"
         (lambda t: t.update({W: t[W].int()}), "torch.int32"),
         (lambda t: t.update({W: t[W][0]}), r"\[8\]"),
         (lambda t: t.update({W: t[W].repeat(1, 100_000)}), r"\[1, 800000\]"),
-        (lambda t: t.update({"net.more": t[W].clone()}), "not known"),
-        (lambda t: t.update({"more": t[W].clone()}), "not known"),
+        (lambda t: t.update({"net.more": t[W].clone()}), "unknown tensor"),
+        (lambda t: t.update({"more": t[W].clone()}), "unknown tensor"),
         (lambda t: t.pop(W), "lacks"),
         (lambda t: t.pop("sampler.low"), "lacks"),
         (lambda t: t.clear(), "lacks"),
@@ -191,8 +190,8 @@ def test_counters_are_checked(folder, restore, refused, edit, why):
         (lambda t: t.pop("queue"), "lacks"),
         (lambda t: t.pop("after_step1/density.low"), "lacks"),
         (lambda t: t.pop("optimiser/0/step"), "lacks"),
-        (lambda t: t.update({"optimiser/99/step": torch.ones(())}), "not known"),
-        (lambda t: t.update({"optimiser/x": torch.ones(())}), "not known"),
+        (lambda t: t.update({"optimiser/99/step": torch.ones(())}), "unknown tensor"),
+        (lambda t: t.update({"optimiser/x": torch.ones(())}), "unknown tensor"),
         (lambda t: t.update({"optimiser/0/step": -torch.ones(())}), "negative"),
         (lambda t: t.update({"buffer": t["buffer"][:5].clone()}), "'buffer' is torch.float32"),
         (lambda t: t.update({"queue": torch.zeros(101, 8)}), "queue is longer"),

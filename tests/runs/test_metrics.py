@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gedi.errors import ConfigError, RunError
-from gedi.training import engine
 from gedi.runs.checkpoint import Checkpoints
 from gedi.runs.metrics import MetricsLog
+from gedi.training import engine
 from gedi.training.fit import fit_rows
 from gedi.training.journal import Hooks
 from gedi.training.recovery import StoppedError

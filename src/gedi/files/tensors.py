@@ -1,7 +1,7 @@
-"""Safetensors files that anybody may have made, read in two steps: first the header, then, if it fits, the tensors.
+"""Read safetensors files that may come from a stranger, in two steps: first the header, then, if it fits, the tensors.
 
-The header is checked against the file's own length and can be compared with the layout that is expected, so that no
-memory is reserved on a stranger's word.
+The library checks the header against the file's own length, and we compare it with the layout we expect. Only then is
+memory allocated.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import safe_open
 
-from gedi.files.reading import DEPTH, TEXT_BYTES, opened, parse_json, shown, whole
+from gedi.files.reading import TEXT_BYTES, check_json_size, opened, shown, whole
 
 DTYPES = {
     "BOOL": torch.bool,
@@ -38,38 +39,32 @@ class Spec(NamedTuple):
     dtype: torch.dtype
     shape: tuple[int | None, ...]
 
+    def nbytes(self, any_length: int = 0) -> int:
+        """What the tensor takes in a file."""
+        return self.dtype.itemsize * math.prod(any_length if n is None else n for n in self.shape)
+
 
 Layout = Mapping[str, Spec]
 
 
 class TensorFile:
-    """An open safetensors file: its layout is known and consistent before any tensor is read."""
+    """An open safetensors file; its layout is known and consistent before any tensor is read."""
 
-    def __init__(self, file: BufferedReader, size: int) -> None:
+    def __init__(self, path: Path, file: BufferedReader, size: int) -> None:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, TEXT_BYTES):
-            raise ValueError("it is not a safetensors file, or is cut short")
-        header = parse_json(whole(file, length).decode("utf-8"))
-        if not isinstance(header, dict):
-            raise ValueError("its header is not a mapping")
-        self.metadata = header.pop("__metadata__", {})
-        if not isinstance(self.metadata, dict) or not all(isinstance(v, str) for v in self.metadata.values()):
-            raise ValueError("the metadata of its header are not texts")
+            raise ValueError("it is not a safetensors file, or it is cut short")
+        check_json_size(whole(file, length).decode())
         self._file, self._data = file, 8 + length
-        self.layout: dict[str, Spec] = {}
-        self._places: dict[str, int] = {}
-        ends = []
-        for name, entry in header.items():
-            self.layout[name], begin, end = _entry(name, entry)
-            self._places[name] = begin
-            ends.append((begin, end))
-        reached = 0
-        for begin, end in sorted(ends):
-            if begin != reached:
-                raise ValueError("its tensors overlap or leave gaps")
-            reached = end
-        if reached != size - self._data:
-            raise ValueError(f"its tensors take {reached:,} bytes, but it holds {size - self._data:,}")
+        # The library opens a path and maps the file. We give it our descriptor's path, where the system has one, so
+        # that it sees the file that was checked; we use it for the header alone, and read the tensors ourselves: a file
+        # that is cut short while it is mapped would end the process.
+        descriptor = Path(f"/dev/fd/{file.fileno()}")
+        with safe_open(descriptor if descriptor.exists() else path, framework="numpy") as header:
+            self.metadata: dict[str, str] = header.metadata() or {}
+            self.layout = {name: _spec(name, header.get_slice(name)) for name in header.offset_keys()}
+        if sum(spec.nbytes() for spec in self.layout.values()) != size - self._data:
+            raise ValueError("it was changed while it was read")
 
     def sha256(self) -> str:
         """Checksum of the whole file."""
@@ -77,46 +72,35 @@ class TensorFile:
         return hashlib.file_digest(self._file, "sha256").hexdigest()
 
     def read(self) -> dict[str, torch.Tensor]:
-        """All tensors; a value that is not finite is refused."""
+        """All tensors, in memory of their own; a value that is not finite is refused."""
         tensors = {}
-        for name, (dtype, shape) in self.layout.items():
+        self._file.seek(self._data)
+        for name, (dtype, shape) in self.layout.items():  # in the file's order, which has no gaps
             tensor = torch.empty([n or 0 for n in shape], dtype=dtype)
-            if tensor.numel():
-                self._file.seek(self._data + self._places[name])
-                raw: Any = tensor.reshape(-1).view(torch.uint8).numpy()
-                if self._file.readinto(raw) != len(raw):
-                    raise ValueError("it ends too early")
+            raw: Any = tensor.view(-1).view(torch.uint8).numpy()
+            if self._file.readinto(raw) != len(raw):
+                raise ValueError("it ends too early")
             if dtype.is_floating_point and not bool(tensor.isfinite().all()):
-                raise ValueError(f"the tensor {shown(name)!r} holds values that are not finite")
+                raise ValueError(f"the tensor {shown(name)!r} contains values that are not finite")
             tensors[name] = tensor
         return tensors
 
 
-def _entry(name: str, entry: Any) -> tuple[Spec, int, int]:
-    """Type, shape, begin and end of one tensor; its bytes are as many as its shape takes."""
-    keys = {"dtype", "shape", "data_offsets"}
-    if not isinstance(entry, dict) or entry.keys() != keys or not isinstance(entry["dtype"], str):
-        raise ValueError(f"its header does not describe the tensor {shown(name)!r}")
-    shape, offsets = entry["shape"], entry["data_offsets"]
-    if not all(isinstance(v, list) and all(type(n) is int and n >= 0 for n in v) for v in (shape, offsets)):
-        raise ValueError(f"the tensor {shown(name)!r} has an impossible shape or place")
-    if entry["dtype"] not in DTYPES or len(offsets) != 2 or len(shape) > DEPTH:
-        raise ValueError(f"the tensor {shown(name)!r} is of a kind that is not known")
-    dtype = DTYPES[entry["dtype"]]
-    if math.prod(shape) * dtype.itemsize != offsets[1] - offsets[0]:
-        raise ValueError(f"the tensor {shown(name)!r} has a shape that does not fit its bytes")
-    return Spec(dtype, tuple(shape)), offsets[0], offsets[1]
+def _spec(name: str, tensor: Any) -> Spec:
+    if tensor.get_dtype() not in DTYPES:
+        raise ValueError(f"the tensor {shown(name)!r} has the unknown type {shown(tensor.get_dtype())!r}")
+    return Spec(DTYPES[tensor.get_dtype()], tuple(tensor.get_shape()))
 
 
 @contextmanager
 def open_tensors(path: Path, limit: int) -> Iterator[TensorFile]:
-    """A safetensors file whose header has been checked; what goes wrong inside is a RunError that names the file."""
+    """A safetensors file with a checked header; any failure inside the block is a RunError that names the file."""
     with opened(path, limit) as (file, size):
-        yield TensorFile(file, size)
+        yield TensorFile(path, file, size)
 
 
 def check_layout(found: Layout, expected: Layout) -> None:
-    """The very tensors expected, of their types and shapes, and no others."""
+    """Require exactly the tensors expected, with their types and shapes."""
     for name, (dtype, shape) in expected.items():
         if name not in found:
             raise ValueError(f"it lacks the tensor {shown(name)!r}")
@@ -125,7 +109,7 @@ def check_layout(found: Layout, expected: Layout) -> None:
         if real.dtype != dtype or not fits:
             raise ValueError(
                 f"the tensor {shown(name)!r} is {real.dtype} {list(real.shape)[:8]}, "
-                f"where the settings ask for {dtype} {['any' if n is None else n for n in shape]}"
+                f"but the settings require {dtype} {['any' if n is None else n for n in shape]}"
             )
     if unknown := found.keys() - expected.keys():
-        raise ValueError(f"it holds a tensor {shown(min(unknown))!r} that is not known")
+        raise ValueError(f"it contains an unknown tensor {shown(min(unknown))!r}")

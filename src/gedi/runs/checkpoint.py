@@ -18,11 +18,11 @@ from typing import Any
 from safetensors.torch import save
 
 from gedi.errors import CheckpointError, RunError
-from gedi.runs.expected import CHECKPOINT_BYTES, ExpectedCheckpoint, whole_number
-from gedi.training.state import Tensors
+from gedi.files.reading import FAILURES, parse_json, read_json, shown
 from gedi.files.tensors import Layout, open_tensors
 from gedi.files.writing import finite, write_whole
-from gedi.files.reading import FAILURES, parse_json, read_json, shown
+from gedi.runs.expected import CHECKPOINT_BYTES, ExpectedCheckpoint, whole_number
+from gedi.training.state import Tensors
 
 MANIFEST = "checkpoint.json"
 KEPT = 2

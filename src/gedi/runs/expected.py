@@ -18,14 +18,14 @@ import torch
 
 from gedi.data import Scaler
 from gedi.errors import ConfigError
+from gedi.files.reading import LONGEST_INTEGER, shown
+from gedi.files.tensors import Layout, Spec, check_layout
 from gedi.logic.text import check_text
 from gedi.nets import GediNet
 from gedi.sampling import Box
 from gedi.training.build import assemble, build_net
 from gedi.training.config import TrainingConfig, from_dict, get, longest_queue, paths
 from gedi.training.state import TrainState
-from gedi.files.tensors import Layout, Spec, check_layout
-from gedi.files.reading import LONGEST_INTEGER, shown
 from gedi.training.world import Hardware
 
 NUMBERS = 2**28  # of one network, of one replay buffer, of one queue: 1 GiB each

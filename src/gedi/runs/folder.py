@@ -30,14 +30,14 @@ from safetensors.torch import save as safetensors_bytes
 from gedi.data import NAMES
 from gedi.data.streaming import row_blocks
 from gedi.errors import RunError
-from gedi.sampling import Box
+from gedi.files.reading import FAILURES, TEXT_BYTES, read_json, read_json_lines, read_yaml, shown, unreadable
+from gedi.files.tensors import check_layout, open_tensors
+from gedi.files.writing import finite, replace_text, write_whole
 from gedi.runs import expected
 from gedi.runs.checkpoint import Checkpoints
+from gedi.sampling import Box
 from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.model import TrainedModel
-from gedi.files.tensors import check_layout, open_tensors
-from gedi.files.reading import FAILURES, read_json, read_json_lines, read_yaml, shown, unreadable
-from gedi.files.writing import finite, replace_text, write_whole
 
 CONFIG, MODEL, METRICS, RESULTS = "config.yaml", "model.safetensors", "metrics.jsonl", "results.json"
 PLAN, LOCK = "plan.yaml", ".lock"
@@ -233,18 +233,19 @@ def load(folder: str | Path) -> TrainedModel:
         if not os.path.lexists(folder / name):
             raise RunError(f"{shown(str(folder), 150)} is not a run folder: it has no {name}.")
     settings, results, history = read_yaml(folder / CONFIG), _read_results(folder), _read_history(folder)
-    with open_tensors(folder / MODEL, expected.MODEL_BYTES) as file:
-        try:
-            n_features = expected.whole_number(settings, "n_features", least=1)
-            n_clusters = expected.whole_number(settings, "n_clusters", least=1)
-            seed = expected.whole_number(settings, "seed")
-            image_shape = expected.image_shape_of(settings["image_shape"], n_features)
-            scaler = expected.scaler_of(settings["scaler"], n_features)
-            config = expected.training_settings(settings["training"])
-            net = expected.shape_of_net(config, n_features, n_clusters, image_shape)
-        except FAILURES as error:
-            raise unreadable(folder / CONFIG, error) from error
-        check_layout(file.layout, expected.model_layout(net, n_features))
+    try:
+        n_features = expected.whole_number(settings, "n_features", least=1)
+        n_clusters = expected.whole_number(settings, "n_clusters", least=1)
+        seed = expected.whole_number(settings, "seed")
+        image_shape = expected.image_shape_of(settings["image_shape"], n_features)
+        scaler = expected.scaler_of(settings["scaler"], n_features)
+        config = expected.training_settings(settings["training"])
+        layout = expected.model_layout(expected.shape_of_net(config, n_features, n_clusters, image_shape), n_features)
+    except FAILURES as error:
+        raise unreadable(folder / CONFIG, error) from error
+    most = sum(spec.nbytes(config.sampler.buffer_size) for spec in layout.values())
+    with open_tensors(folder / MODEL, min(TEXT_BYTES + most, expected.MODEL_BYTES)) as file:
+        check_layout(file.layout, layout)
         tensors = file.read()
         expected.check_variances(tensors)
         low, high, chains = (tensors.pop(f"sampler.{name}") for name in ("low", "high", "chains"))
