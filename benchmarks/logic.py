@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gedi.logic import Categorical, Constraint, Formula, Term, all_different, conjunction
-from gedi.runs.folder import provenance
+from gedi.runs import provenance
 
 PROGRAM = """
 nn(net,[X],Y,[0,1,2,3,4,5,6,7,8,9]) :: digit(X,Y).

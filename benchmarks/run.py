@@ -15,7 +15,7 @@ from rich.table import Table
 
 from gedi.nets import GediNet, MLPEncoder, score
 from gedi.objectives.clustering import sinkhorn
-from gedi.runs.folder import provenance
+from gedi.runs import provenance
 from gedi.sampling import Box, dam, sgld
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
+from gedi import runs
 from gedi.cli import main
 from gedi.data import load
 from gedi.explore import ExploreServer, Site, find_examples
-from gedi.runs import folder as runs
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = {"width": 1280, "height": 960}

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from gedi import runs
 from gedi.errors import GediError
-from gedi.runs import folder as runs
-from gedi.runs.checkpoint import Checkpoints
+from gedi.runs import Checkpoints
 from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.engine import Engine

@@ -10,10 +10,9 @@ import torch
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gedi import GEDI
+from gedi import GEDI, runs
 from gedi.data import load
 from gedi.errors import RunError
-from gedi.runs import folder as runs
 
 TINY = {
     "step1.iterations": 3,

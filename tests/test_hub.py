@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-from gedi import GEDI, hub
+from gedi import GEDI, hub, runs
 from gedi.errors import RunError
-from gedi.runs import folder as runs
 
 TINY = {"step1.iterations": 3, "step2.iterations": 3, "sampler.steps": 1, "dam.steps": 1, "start.nodes": 5}
 rng = np.random.default_rng(0)

@@ -17,13 +17,12 @@ from sklearn.utils.validation import (
     validate_data,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from gedi import hub
+from gedi import hub, runs
 from gedi.data import check_rows
 from gedi.data.checks import image_shape_of
 from gedi.errors import DataError
 from gedi.logic import Constraint
 from gedi.objectives.symbolic import Symbolic, constraint_change
-from gedi.runs import folder as runs
 from gedi.training.config import TrainingConfig
 from gedi.training.fit import fit_rows
 from gedi.training.journal import Hooks, Progress

@@ -14,11 +14,10 @@ from typing import Any, cast
 
 import yaml
 
-from gedi import __version__
+from gedi import __version__, runs
 from gedi.errors import RunError
 from gedi.files.reading import TEXT_BYTES, shown
-from gedi.runs import folder as runs
-from gedi.runs.expected import MODEL_BYTES
+from gedi.runs.layout import MODEL_BYTES
 from gedi.training.model import TrainedModel
 
 FILES = (runs.CONFIG, runs.MODEL, runs.RESULTS, runs.METRICS)

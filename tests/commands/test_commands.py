@@ -9,10 +9,9 @@ import pytest
 import torch
 import yaml
 
-from gedi import cli
+from gedi import cli, runs
 from gedi.commands.fit import use_few_threads
 from gedi.data import files
-from gedi.runs import folder as runs
 from gedi.training.presets import METHODS, PRESETS, preset
 
 COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gedi import runs
 from gedi.explore.uploads import rows_of
-from gedi.runs import folder as runs
 
 FLAGS = ["--preset", "smoke"]
 for _setting in ("step1", "embedding", "step2"):

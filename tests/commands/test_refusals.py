@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from gedi import runs
 from gedi.data import files
 from gedi.errors import DataError
 from gedi.explore.uploads import rows_of
-from gedi.runs import folder as runs
 
 BAD_FILES = {
     "NaN": ("1.0,2.0\nnan,3.0\n4.0,5.0\n", "NaN"),

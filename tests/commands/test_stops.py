@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gedi.runs import folder as runs
+from gedi import runs
 from gedi.training import model as model_module
 
 
@@ -26,7 +26,7 @@ def test_a_run_whose_save_failed_is_finished_by_resume(home, tmp_path, monkeypat
     fit = ("fit", home / "rows.csv", "--n-clusters", 2, *tiny)
     assert gedi(*fit, "--out", tmp_path / "whole") == 0
     with monkeypatch.context() as broken:
-        broken.setattr(runs, "write_results", stop)
+        broken.setattr(runs.folder, "write_results", stop)
         assert gedi(*fit, "--out", tmp_path / "run") == 130
     assert not (tmp_path / "run" / "model.safetensors").exists()
     assert gedi("resume", tmp_path / "run") == 0
@@ -44,7 +44,7 @@ def test_a_folder_or_file_named_like_a_data_set_is_not_in_the_way(tmp_path, monk
     if not is_run:
         (tmp_path / "moons").write_text("mine")
     with monkeypatch.context() as broken:
-        broken.setattr(runs, "write_results", stop)
+        broken.setattr(runs.folder, "write_results", stop)
         assert gedi(*fit) == 130
     assert gedi(*fit, "--resume") == 0
     assert f"next: gedi predict {fit[5]} moons --out" in capsys.readouterr().out
@@ -58,7 +58,7 @@ def test_resume_refuses_data_that_changed(home, tmp_path, monkeypatch, capsys, g
     rows = tmp_path / "own.csv"
     rows.write_bytes((home / "rows.csv").read_bytes())
     with monkeypatch.context() as broken:
-        broken.setattr(runs, "write_results", stop)
+        broken.setattr(runs.folder, "write_results", stop)
         assert gedi("fit", rows, "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 130
     rows.write_text(rows.read_text().replace("1", "2"))
     assert gedi("resume", tmp_path / "run") == 2
@@ -71,7 +71,7 @@ def test_fit_resume_refuses_what_was_not_asked_for_at_first(home, tmp_path, caps
 
     fit = ("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny)
     with monkeypatch.context() as broken:
-        broken.setattr(runs, "write_results", stop)
+        broken.setattr(runs.folder, "write_results", stop)
         assert gedi(*fit) == 130
     for flags, name in (
         (["--seed", 9], "seed"),
@@ -89,7 +89,7 @@ def test_two_trainings_do_not_share_a_folder(home, tmp_path, capsys, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(runs, "write_results", stop)
+        broken.setattr(runs.folder, "write_results", stop)
         assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 130
     with runs.locked(tmp_path / "run"):
         assert gedi("resume", tmp_path / "run") == 2

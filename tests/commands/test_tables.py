@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from gedi import runs
 from gedi.data import load
 from gedi.explore.uploads import rows_of
-from gedi.runs import folder as runs
 
 
 def table(path, x, order=("id", "a", "place", "b", "kind")):
@@ -97,7 +97,7 @@ def test_a_stopped_run_drops_the_same_columns(own, tmp_path, monkeypatch, capsys
 
     fit = ["fit", own / "own.csv", "--n-clusters", 2, "--out", tmp_path / "run", "--drop", "id,place,kind", *tiny]
     with monkeypatch.context() as broken:
-        broken.setattr(runs, "write_results", stop)
+        broken.setattr(runs.folder, "write_results", stop)
         assert gedi(*fit) == 130
     assert gedi(*fit, "--resume", "--drop", "id,place,kind,b") == 2
     assert "begun with another drop" in capsys.readouterr().err

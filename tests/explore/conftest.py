@@ -8,9 +8,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from gedi import GEDI
+from gedi import GEDI, runs
 from gedi.explore import ExploreServer, Site, find_examples
-from gedi.runs import folder as runs
 
 TINY = {"step1.iterations": 3, "step2.iterations": 3, "sampler.steps": 1, "dam.steps": 1, "start.nodes": 5}
 rng = np.random.default_rng(0)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gedi import GEDI
+from gedi import GEDI, runs
 from gedi.errors import DataError
 from gedi.explore import uploads
-from gedi.runs import folder as runs
 
 ROWS = np.array([[-3.0, -3.0], [3.0, 3.0], [500.0, -500.0]])
 

@@ -55,7 +55,7 @@ def test_ctrl_c_while_the_run_is_read_is_a_stop_like_any_other(rows_run, monkeyp
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gedi.runs.folder.load", stop)
+    monkeypatch.setattr("gedi.runs.load", stop)
     assert main(["explore", str(rows_run), "--no-browser"]) == 130
     assert capsys.readouterr().err == "gedi: stopped.\n"
 

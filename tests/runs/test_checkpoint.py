@@ -14,9 +14,8 @@ import torch
 
 from gedi.data import load
 from gedi.errors import CheckpointError
+from gedi.runs import Checkpoints, claimed
 from gedi.runs import checkpoint as checkpoint_module
-from gedi.runs.checkpoint import Checkpoints
-from gedi.runs.folder import claimed
 from gedi.training.config import override
 from gedi.training.fit import fit_rows
 from gedi.training.journal import Hooks
@@ -107,7 +106,7 @@ def test_no_whole_checkpoint_is_one_clear_error(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save({"x": torch.zeros(3)}, {})
     next(tmp_path.glob("checkpoint-*.safetensors")).write_bytes(b"not a checkpoint")
-    with pytest.raises(CheckpointError, match="is whole"):
+    with pytest.raises(CheckpointError, match="is intact"):
         checkpoints.load()
 
 
@@ -159,7 +158,7 @@ import torch
 torch.set_num_threads(1)
 sys.path.insert(0, {tests!r})
 import test_checkpoint as t
-from gedi.runs.checkpoint import Checkpoints
+from gedi.runs import Checkpoints
 from gedi.files import writing
 left = [{left}]
 fsync = os.fsync

@@ -15,11 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from gedi import GEDI
+from gedi import GEDI, runs
 from gedi.errors import GediError
-from gedi.runs import expected
-from gedi.runs import folder as runs
-from gedi.runs.checkpoint import Checkpoints
+from gedi.runs import Checkpoints, layout
 from gedi.training.state import unpack
 
 MODEL, MANIFEST, CONFIG, PLAN = "model.safetensors", "checkpoint.json", "config.yaml", "plan.yaml"
@@ -41,9 +39,9 @@ def home(begun, tmp_path_factory):
 @pytest.fixture
 def same_settings(begun):
     """Parsing settings takes most of a load's time: where they are not what is damaged, they are parsed once."""
-    config = expected.training_settings(yaml.safe_load((begun / CONFIG).read_text())["training"])
+    config = layout.training_settings(yaml.safe_load((begun / CONFIG).read_text())["training"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expected, "training_settings", lambda values: config)
+        patch.setattr(layout, "training_settings", lambda values: config)
         yield
 
 

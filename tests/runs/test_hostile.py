@@ -13,13 +13,12 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-from gedi import GEDI
+from gedi import GEDI, runs
 from gedi.cli import main
 from gedi.errors import CheckpointError, RunError
 from gedi.files import reading as untrusted
 from gedi.files.writing import write_whole
-from gedi.runs import folder as runs
-from gedi.runs.checkpoint import Checkpoints
+from gedi.runs import Checkpoints
 
 CONFIG, MODEL, PLAN, MANIFEST = "config.yaml", "model.safetensors", "plan.yaml", "checkpoint.json"
 
@@ -85,7 +84,7 @@ def test_pickles_under_our_names_are_not_run(folder, tmp_path, capsys, refused):
         (folder / entry["file"]).write_bytes(data)
         entry["sha256"] = hashlib.sha256(data).hexdigest()
     (folder / MANIFEST).write_text(json.dumps(entries))
-    assert "is whole" in resume(folder, capsys)
+    assert "is intact" in resume(folder, capsys)
     for name in (MANIFEST, PLAN):
         (folder / name).write_bytes(data)
         resume(folder, capsys)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gedi import runs
 from gedi.errors import ConfigError
-from gedi.runs import folder as runs
 from gedi.training.config import override
 
 MODEL, MANIFEST = "model.safetensors", "checkpoint.json"

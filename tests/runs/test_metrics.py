@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from gedi.errors import ConfigError, RunError
-from gedi.runs.checkpoint import Checkpoints
-from gedi.runs.metrics import MetricsLog
+from gedi.runs import Checkpoints, MetricsLog
 from gedi.training import engine
 from gedi.training.fit import fit_rows
 from gedi.training.journal import Hooks

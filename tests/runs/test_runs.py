@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from gedi import runs
 from gedi.errors import RunError
-from gedi.runs import folder as runs
 
 
 @pytest.fixture

@@ -19,11 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from gedi import runs
 from gedi.cli import main
 from gedi.data import load
 from gedi.files import writing
-from gedi.runs import checkpoint
-from gedi.runs import folder as runs
 from gedi.training import engine
 
 SETTINGS = {
@@ -118,7 +117,7 @@ def chaos(kills: int, seed: int, folder: Path) -> list[Kill]:
         chance.random()  # the child's draws do not advance our generator
         code = in_a_child(work)
         if code == -signal.SIGKILL:
-            checkpoints = checkpoint.Checkpoints(run)
+            checkpoints = runs.Checkpoints(run)
             died.append(Kill(kind, checkpoints.load()[1]["stage"] if checkpoints.exists() else None))
         elif code == 0:
             assert (run / runs.MODEL).read_bytes() == expected, f"{run} ended with other weights"

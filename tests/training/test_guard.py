@@ -11,7 +11,7 @@ import torch
 
 from gedi.cli import main
 from gedi.data import load
-from gedi.runs.checkpoint import Checkpoints
+from gedi.runs import Checkpoints
 from gedi.training import engine, recipe
 from gedi.training.config import GuardConfig, SamplerConfig
 from gedi.training.fit import fit_rows

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from gedi import runs
 from gedi.data.augment import PAPER
 from gedi.errors import ConfigError
-from gedi.runs import folder as runs
 from gedi.training.build import box_around
 from gedi.training.config import TrainingConfig
 from gedi.training.fit import fit_rows

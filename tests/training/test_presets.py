@@ -8,7 +8,7 @@ import pytest
 
 from gedi.errors import ConfigError
 from gedi.objectives.negative_free import Gaussian
-from gedi.runs.expected import check_sizes
+from gedi.runs.layout import check_sizes
 from gedi.training import engine as engine_module
 from gedi.training import fit as fit_module
 from gedi.training.config import check, get, paths

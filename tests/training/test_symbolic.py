@@ -10,13 +10,12 @@ import pytest
 import torch
 import yaml
 
-from gedi import GEDI
+from gedi import GEDI, runs
 from gedi.cli import main
 from gedi.commands.fit import _settings
 from gedi.errors import ConfigError, DataError, LogicError, RunError
 from gedi.logic import Categorical, Constraint
 from gedi.objectives.term import temperature
-from gedi.runs import folder as runs
 from gedi.training.config import from_dict, override, to_dict
 from gedi.training.fit import fit_rows
 from gedi.training.presets import configure

@@ -17,7 +17,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from gedi.errors import ConfigError
 from gedi.objectives.term import kinds
-from gedi.runs.checkpoint import Checkpoints
+from gedi.runs import Checkpoints
 from gedi.training.world import Hardware, World
 
 SCRIPT = Path(__file__).with_name("processes.py")

@@ -12,8 +12,8 @@ from gedi.commands.terminal import err, out, say
 
 
 def run_explore(args: argparse.Namespace) -> None:
+    from gedi import runs
     from gedi.explore import ExploreServer, Site, find_examples
-    from gedi.runs import folder as runs
 
     model = runs.load(args.model)
     examples = find_examples(model, Path(args.model), args.data)

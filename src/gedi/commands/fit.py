@@ -24,10 +24,10 @@ HARDWARE = ("device", "devices", "nodes", "precision", "timeout")
 
 
 def run_fit(args: argparse.Namespace) -> None:
+    from gedi import runs
     from gedi.data import load
     from gedi.objectives.symbolic import groups_line
-    from gedi.runs import folder as runs
-    from gedi.runs.expected import check_sizes
+    from gedi.runs.layout import check_sizes
     from gedi.training.build import prepare
     from gedi.training.config import to_dict
     from gedi.training.world import is_first_process
@@ -79,8 +79,8 @@ def run_resume(args: argparse.Namespace) -> None:
 
 
 def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
+    from gedi import runs
     from gedi.data import load
-    from gedi.runs import folder as runs
 
     plan = runs.read_plan(folder)
     if (folder / runs.MODEL).is_file():
@@ -98,7 +98,7 @@ def _go_on(folder: Path, save_every: float, hardware: dict[str, Any]) -> None:
 def _train(
     folder: Path, plan: dict[str, Any], data: Dataset, rows: Any, save_every: float, ready: Prepared | None = None
 ) -> None:
-    from gedi.runs import folder as runs
+    from gedi import runs
     from gedi.training.config import from_dict
     from gedi.training.world import Hardware, World
 
@@ -135,9 +135,8 @@ def _train_in(
     world: World,
     ready: Prepared | None,
 ) -> None:
-    from gedi.runs import folder as runs
-    from gedi.runs.checkpoint import Checkpoints
-    from gedi.runs.metrics import MetricsLog
+    from gedi import runs
+    from gedi.runs import Checkpoints, MetricsLog
     from gedi.training.build import prepare
     from gedi.training.config import from_dict
     from gedi.training.fit import fit_prepared

@@ -22,11 +22,11 @@ MOST_VALUES = 2**28  # of one draw of samples: 1 GiB in float32
 
 
 def run_predict(args: argparse.Namespace) -> None:
+    from gedi import runs
     from gedi.data import checked_blocks, stream
     from gedi.data.output import TABLES, check_new, new_table
     from gedi.report.measures import has_density
     from gedi.report.tables import image_names, prediction_columns
-    from gedi.runs import folder as runs
 
     path = Path(args.out)
     check_new(path, TABLES)
@@ -45,10 +45,10 @@ def run_predict(args: argparse.Namespace) -> None:
 
 
 def run_sample(args: argparse.Namespace) -> None:
+    from gedi import runs
     from gedi.data.output import TABLES, check_new, new_file, new_table
     from gedi.report.measures import has_density
     from gedi.report.tables import draw_samples
-    from gedi.runs import folder as runs
 
     path = Path(args.out)
     check_new(path, (*TABLES, ".png"))
@@ -74,10 +74,10 @@ def run_sample(args: argparse.Namespace) -> None:
 
 
 def run_eval(args: argparse.Namespace) -> None:
+    from gedi import runs
     from gedi.data import load
     from gedi.evaluation import ood_scores
     from gedi.report.measures import has_density
-    from gedi.runs import folder as runs
 
     model = runs.load(args.model)
     data = load(args.data, split="test", seed=args.seed, label_column=args.labels, **model.reading)

@@ -75,8 +75,8 @@ def write_demo_report(outcome: Outcome, folder: Path, trained: dict[str, tuple[P
 
 def _load(name: str | None, label_column: str | None, folder: Path) -> Dataset | None:
     """Data to show, read as the run's model is used to; a run that diverged has no model to show it to."""
+    from gedi import runs
     from gedi.data import load
-    from gedi.runs import folder as runs
 
     if name is None or not (folder / runs.MODEL).is_file():
         return None

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.cluster import AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.neighbors import KNeighborsClassifier
 
-from gedi import __version__
+from gedi import __version__, runs
 from gedi.data import check_rows, load, toys
 from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS
 from gedi.errors import ConfigError
@@ -28,7 +28,6 @@ from gedi.evaluation import clustering_scores
 from gedi.experiments.outcome import Say
 from gedi.experiments.workers import in_processes, tell
 from gedi.files.writing import finite
-from gedi.runs import folder as runs
 from gedi.training.build import prepare
 from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.cost import duration, estimate

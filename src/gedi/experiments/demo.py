@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from gedi import runs
 from gedi.experiments.cells import MODELS, Cell, cell_data, run_cells
 from gedi.experiments.landscapes import draw_landscape
 from gedi.experiments.outcome import Outcome, Say
 from gedi.experiments.summary import NOTE_JEM, divergence_notes
 from gedi.report.tables import image_grid
-from gedi.runs import folder as runs
 
 DATASETS = {"moons": 2, "circles": 2, "digits": 10}
 METHODS = {"kmeans": "k-means", "swav": "SwAV", "jem": "JEM", "gedi": "GEDI"}

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+from gedi import runs
 from gedi.data import load
 from gedi.experiments.outcome import Budget, Outcome, Say
 from gedi.files.writing import finite, replace_text
-from gedi.runs import folder as runs
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.fit import fit_rows
 from gedi.training.guard import DivergedError, GuardWarning

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gedi import runs
 from gedi.data import known_datasets, load
 from gedi.data.augment import PAPER
 from gedi.evaluation.fid import inception_metric
@@ -17,7 +18,6 @@ from gedi.experiments.cells import CELLS, MODELS, Cell, Measured, cell_data, rea
 from gedi.experiments.equal_compute import hold_to, passes
 from gedi.experiments.image_scores import DATA, INCEPTION, SCORES, drawn, of_image_fit, of_samples
 from gedi.experiments.outcome import Budget, Outcome, Say
-from gedi.runs import folder as runs
 from gedi.training.config import TrainingConfig
 
 SHAPE = (32, 32, 3)

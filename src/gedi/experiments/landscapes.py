@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from gedi import runs
 from gedi.errors import DataError
 from gedi.evaluation import nmi
 from gedi.experiments import plots
@@ -16,7 +17,6 @@ from gedi.experiments.cells import MODELS, Cell, cell_data, run_cells
 from gedi.experiments.outcome import Budget, Outcome, Say
 from gedi.experiments.summary import divergence_notes, mean_std, spread_note, summary, write_json
 from gedi.report.plane import walk_paths
-from gedi.runs import folder as runs
 from gedi.training.model import TrainedModel
 
 NAME, TITLE = "fig-landscapes", "Clusters, energy landscapes, DAM walks and samples"

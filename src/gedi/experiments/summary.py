@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gedi import runs
 from gedi.experiments.cells import Cell, Measured
 from gedi.experiments.outcome import Budget, Outcome
 from gedi.files.writing import finite, replace_text
-from gedi.runs import folder as runs
 
 SCORES = ("nmi", "accuracy", "symbol_accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds")
 SCORES += ("nmi_of_representation", "probe", "knn", "auroc_noise", "gradient_evaluations")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gedi import runs
 from gedi.data import Dataset, check_rows, load
 from gedi.errors import DataError, GediError, RunError
 from gedi.evaluation import clustering_scores
@@ -18,7 +19,6 @@ from gedi.report.data_sample import DataSample, read_sample, sample_of
 from gedi.report.look import number
 from gedi.report.measures import Answers, Measures, ask, draw, measure
 from gedi.report.verdict import Judgement, judge
-from gedi.runs import folder as runs
 from gedi.training.model import TrainedModel
 
 SCORES = ("nmi", "accuracy", "ari")  # with the labels

@@ -1,28 +1,32 @@
-"""Checkpoints: all of a run's state in one file, written whole or not at all, verified when read.
+"""Checkpoints: all of a run's state in one file, written whole or not at all, and verified when read.
 
-A checkpoint is a safetensors file (tensors, and the counters as JSON in its header). A small manifest names the last
-two with their checksums: a file that was cut short or damaged is noticed, and the one before it is used. Checksums
-guard against accidents only: whoever made the folder could write them too, so nothing that is read is trusted.
+A checkpoint is a safetensors file: the tensors, with the counters as JSON in its header. A small manifest names the
+last two and their checksums, so that a truncated or damaged file is noticed and the one before it is used. Checksums
+only guard against accidents: whoever made the folder could write them too, so nothing that is read is trusted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save
 
 from gedi.errors import CheckpointError, RunError
 from gedi.files.reading import FAILURES, parse_json, read_json, shown
-from gedi.files.tensors import Layout, open_tensors
+from gedi.files.tensors import Layout, Spec, check_layout, open_tensors
 from gedi.files.writing import finite, write_whole
-from gedi.runs.expected import CHECKPOINT_BYTES, ExpectedCheckpoint, whole_number
-from gedi.training.state import Tensors
+from gedi.runs.layout import CHECKPOINT_BYTES, F32, check_not_negative, layout_of, whole_number
+from gedi.training.state import Tensors, TrainState
 
 MANIFEST = "checkpoint.json"
 KEPT = 2
@@ -33,16 +37,16 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.skipped: list[str] = []  # what was passed over as damaged by the last `load`, in words
-        self.damaged: set[str] = set()  # and the files' names
+        self.skipped: list[str] = []  # why the last `load` skipped checkpoints, one sentence each
+        self.damaged: set[str] = set()  # the files it skipped
 
     def exists(self) -> bool:
         """Whether there is anything to resume from."""
         return os.path.lexists(self.folder / MANIFEST)
 
     def save(self, tensors: Tensors, counters: dict[str, Any]) -> None:
-        """Write one more checkpoint; the last good one stays until this one is safe on disk."""
-        # A damaged one is no fallback: it must not push out the whole one that the run went on from.
+        """Write another checkpoint; the last good one stays until this one is safe on disk."""
+        # A damaged one cannot replace the good one that the run resumed from.
         entries = [entry for entry in self._entries() if entry["file"] not in self.damaged] if self.exists() else []
         number = 1 + (entries[0]["number"] if entries else 0)
         data = save(tensors, metadata={"counters": json.dumps(finite(counters))})
@@ -61,12 +65,13 @@ class Checkpoints:
         kept = {entry["file"] for entry in entries}
         for old in self.folder.glob("checkpoint-*.safetensors"):
             if old.name not in kept:
-                _remove(old)
+                with suppress(OSError):  # such as a folder of that name
+                    old.unlink()
 
     def load(self, **of: Any) -> tuple[Tensors, dict[str, Any]]:
-        """The newest checkpoint that is whole; those passed over are noted in ``skipped``.
+        """The newest intact checkpoint; the reasons why others were skipped are in ``skipped``.
 
-        ``of``: the run it must be of, as `ExpectedCheckpoint` describes it.
+        ``of``: the run it must belong to, as the fields of `ExpectedCheckpoint`.
         """
         expected = ExpectedCheckpoint(**of) if of else None
         self.skipped = []
@@ -76,10 +81,10 @@ class Checkpoints:
             except RunError as error:
                 self.skipped.append(str(error))
                 self.damaged.add(entry["file"])
-        raise self._none_whole(self.skipped)
+        raise self._none_intact(self.skipped)
 
     def layout(self) -> Layout:
-        """Types and shapes in the newest checkpoint that has a header; no tensor is read."""
+        """Types and shapes in the newest checkpoint with a valid header; no tensor is read."""
         reasons = []
         for entry in self._entries():
             try:
@@ -87,11 +92,11 @@ class Checkpoints:
                     return file.layout
             except RunError as error:
                 reasons.append(str(error))
-        raise self._none_whole(reasons)
+        raise self._none_intact(reasons)
 
-    def _none_whole(self, reasons: list[str]) -> CheckpointError:
+    def _none_intact(self, reasons: list[str]) -> CheckpointError:
         why = shown(" ".join(reasons), 300).rstrip(".")
-        return CheckpointError(f"No checkpoint in {shown(str(self.folder), 150)} is whole: {why}.")
+        return CheckpointError(f"No checkpoint in {shown(str(self.folder), 150)} is intact: {why}.")
 
     def _read(self, entry: dict[str, Any], expected: ExpectedCheckpoint | None) -> tuple[Tensors, dict[str, Any]]:
         with open_tensors(self.folder / entry["file"], CHECKPOINT_BYTES) as file:
@@ -109,21 +114,127 @@ class Checkpoints:
     def _entries(self) -> list[dict[str, Any]]:
         path = self.folder / MANIFEST
         try:
-            entries = read_json(path)
-            known = [
+            entries = [
                 {"number": whole_number(e, "number", 0, 10**9), "file": str(e["file"]), "sha256": str(e["sha256"])}
-                for e in entries[:KEPT]
+                for e in read_json(path)[:KEPT]
             ]
         except RunError as error:
             raise CheckpointError(str(error)) from error
         except FAILURES as error:
-            raise CheckpointError(f"{shown(str(path), 150)} cannot be read: it is no list of checkpoints.") from error
-        if not all(re.fullmatch(r"checkpoint-[0-9]{6,10}\.safetensors", e["file"]) for e in known):
-            raise CheckpointError(f"{shown(str(path), 150)} names files of another kind or outside the run folder.")
-        return known
+            raise CheckpointError(f"{shown(str(path), 150)} is not a list of checkpoints.") from error
+        if not all(re.fullmatch(r"checkpoint-[0-9]{6,10}\.safetensors", e["file"]) for e in entries):
+            raise CheckpointError(f"{shown(str(path), 150)} names other files, or files outside the run folder.")
+        return entries
 
 
-def _remove(path: Path) -> None:
-    """Remove a file of ours; something else under its name is no reason to fail."""
-    with suppress(OSError):
-        path.unlink(missing_ok=True)
+@dataclass(frozen=True)
+class ExpectedCheckpoint:
+    """What a checkpoint of one run may contain: the run's own tensors, and counters in their ranges."""
+
+    state: TrainState
+    stages: Sequence[str]  # in order
+    rows: int  # of the data
+    queue: int  # its greatest length
+    processes: int = 1  # that train together
+
+    def check_counters(self, counters: Any) -> None:
+        """Check the counters of the run, and of the state that its guard would go back to."""
+        self._check_state_counters(counters)
+        if counters["processes"] != self.processes:
+            raise ValueError(
+                f"it was written by {shown(repr(counters['processes']))} processes, but this run has {self.processes}: "
+                "give the same --devices and --nodes as before"
+            )
+        history, seconds, guard = counters["history"], counters["seconds"], counters["guard"]
+        events, good = guard["events"], guard["good"]
+        _check_all(
+            {
+                "history": _are_mappings(history),
+                "seconds": isinstance(seconds, dict) and all(map(_is_number, seconds.values())),
+                "elapsed": _is_number(counters["elapsed"], 0, 1e12),
+                "walk_crossing": counters["walk_crossing"] is None or _is_number(counters["walk_crossing"]),
+                "guard.events": _are_mappings(events) and all({"stage", "remedy"} <= event.keys() for event in events),
+                "guard.rate": _is_number(guard["rate"], 0, 1) and guard["rate"] > 0,
+                "guard.tries": _is_count(guard["tries"]),
+                "guard.total": _is_count(guard["total"]),
+            }
+        )
+        if good is not None:
+            self._check_state_counters(good)
+
+    def _check_state_counters(self, counters: Any) -> None:
+        if not isinstance(counters, dict):
+            raise ValueError("its counters are not a mapping")
+        checks = {"stage": counters["stage"] in self.stages}
+        checks |= {name: _is_count(counters[name]) for name in ("iteration", "attempt", "gradient_evaluations")}
+        checks["objective"] = counters["objective"] is None or _is_number(counters["objective"])
+        for name in ("best", "kept"):
+            objective, iteration = counters[name]
+            checks[name] = (objective is None or _is_number(objective)) and type(iteration) is int
+        _check_all(checks)
+
+    def check_layout(self, found: Layout, counters: Mapping[str, Any]) -> None:
+        """Check for the tensors of the state, of the state to go back to, and of each process's own noise."""
+        expected = self._state_layout(found, counters, "")
+        if counters["guard"]["good"] is not None:
+            expected |= self._state_layout(found, counters["guard"]["good"], "good/")
+        if self.state.noise is not self.state.generator:
+            noise = self.state.noise.get_state()
+            expected["noise"] = Spec(noise.dtype, (len(noise) * self.processes,))
+        check_layout(found, expected)
+        for name in ("queue", "good/queue"):
+            if name in found and (found[name].shape[0] or 0) > self.queue:
+                raise ValueError(f"its queue is longer than {self.queue}")
+
+    def _state_layout(self, found: Layout, counters: Mapping[str, Any], prefix: str) -> dict[str, Spec]:
+        """The tensors of one packed state; a group of weights is there completely or not at all."""
+        state, weights = self.state, self.state.net.state_dict()
+        clusters, embedding = state.net.prototypes.directions.shape
+        chains = state.buffer.chains
+        expected = {"buffer": Spec(chains.dtype, (len(chains) * self.processes, *chains.shape[1:]))}
+        expected |= layout_of({"rng": state.generator.get_state()})
+        expected |= layout_of(weights, "net/") | layout_of(weights, "average/")
+        expected["queue"] = Spec(F32, (None, embedding))
+        optional = {"marginals": Spec(F32, (clusters,)), "start_labels": Spec(torch.int64, (self.rows,))}
+        expected |= {name: spec for name, spec in optional.items() if prefix + name in found}
+        began_step2 = self.stages.index(counters["stage"]) > self.stages.index("step1")
+        present = {"after_step1": began_step2} | {n: counters[n][0] is not None for n in ("best", "kept")}
+        for group, needed in present.items():
+            if needed or any(name.startswith(f"{prefix}{group}/") for name in found):
+                expected |= layout_of(weights, f"{group}/")
+        for place, parameter in enumerate(state.net.parameters()):
+            group = f"optimiser/{place}/"
+            if any(name.startswith(prefix + group) for name in found):
+                moment = Spec(parameter.dtype, tuple(parameter.shape))
+                names = {"step": Spec(F32, ()), "exp_avg": moment, "exp_avg_sq": moment}
+                expected |= {group + name: spec for name, spec in names.items()}
+        return {prefix + name: spec for name, spec in expected.items()}
+
+    def check_values(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Check values that later arithmetic relies on."""
+        check_not_negative(tensors)
+        clusters = len(self.state.net.prototypes.directions)
+        for prefix in ("", "good/"):
+            labels, marginals = tensors.get(f"{prefix}start_labels"), tensors.get(f"{prefix}marginals")
+            if labels is not None and not bool(((labels >= 0) & (labels < clusters)).all()):
+                raise ValueError("its start_labels are not clusters")
+            if marginals is not None and not bool((marginals > 0).all()):
+                raise ValueError("its marginals are not positive")
+
+
+def _check_all(checks: Mapping[str, bool]) -> None:
+    for name, holds in checks.items():
+        if not holds:
+            raise ValueError(f"its counter {name!r} has an impossible value")
+
+
+def _is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> bool:
+    return type(value) in (int, float) and least <= value <= most
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= 2**62
+
+
+def _are_mappings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(line, dict) for line in value)

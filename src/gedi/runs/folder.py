@@ -1,6 +1,6 @@
 """RUN folders: config.yaml, model.safetensors, metrics.jsonl, results.json. No pickle anywhere.
 
-A folder may come from anybody: all of it is read by `untrusted` and compared with what is `expected`.
+A folder may come from a stranger: all of it is read by `gedi.files`, and compared with the `layout` of its settings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -29,13 +29,14 @@ from safetensors.torch import save as safetensors_bytes
 
 from gedi.data import NAMES
 from gedi.data.streaming import row_blocks
-from gedi.errors import RunError
+from gedi.errors import ConfigError, RunError
 from gedi.files.reading import FAILURES, TEXT_BYTES, read_json, read_json_lines, read_yaml, shown, unreadable
-from gedi.files.tensors import check_layout, open_tensors
+from gedi.files.tensors import Spec, check_layout, open_tensors
 from gedi.files.writing import finite, replace_text, write_whole
-from gedi.runs import expected
+from gedi.runs import layout
 from gedi.runs.checkpoint import Checkpoints
 from gedi.sampling import Box
+from gedi.training.build import build_net
 from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.model import TrainedModel
 
@@ -58,7 +59,7 @@ def provenance() -> dict[str, Any]:
 
 @functools.cache
 def revision() -> str | None:
-    """The git revision of this code, '-dirty' if files were changed since; None if it is not a checkout."""
+    """The git revision of this code, '-dirty' if files have changed since; None outside a checkout."""
     git = ["git", "-C", str(Path(__file__).parents[1])]
     try:
         tracked = subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, timeout=10)
@@ -72,30 +73,30 @@ def revision() -> str | None:
 
 
 def command() -> str:
-    """The command that is running, absolute paths cut to their names: where people keep files is their business."""
+    """The running command, with absolute paths cut to their last part: where people keep their files is private."""
     words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv]
     return " ".join(["gedi" if words[0] == "cli.py" else words[0], *words[1:]])
 
 
 def claim(folder: str | Path) -> Path:
-    """Make a new RUN folder; one that already holds something is never written over."""
+    """Make a new RUN folder; one that is not empty is never overwritten."""
     folder = Path(folder)
-    # A plan half written is what is left of a run that was killed as it began: nothing of it is worth keeping.
+    # A run that was killed as it began may leave these, and nothing worth keeping.
     left_over = {f".{PLAN}", LOCK}
     if folder.exists() and (not folder.is_dir() or any(path.name not in left_over for path in folder.iterdir())):
         raise RunError(f"{folder} exists already and is not overwritten: choose another --out or remove it.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunError(f"The run folder {folder} cannot be made: {error.strerror}.") from error
+        raise RunError(f"The run folder {folder} could not be created: {error.strerror}.") from error
     return folder
 
 
 @contextmanager
 def claimed(folder: str | Path) -> Iterator[Path]:
-    """A new RUN folder to work on; if the work fails, nothing half-made is left behind.
+    """A new RUN folder to work in; if the work fails, nothing unfinished is left behind.
 
-    A run that was stopped and can be resumed, or that tells why it diverged, is not half-made: it stays.
+    A run that can be resumed, or that says why it diverged, stays.
     """
     folder = Path(folder)
     made = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -107,7 +108,7 @@ def claimed(folder: str | Path) -> Iterator[Path]:
             raise
         for path in folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        with suppress(OSError):  # somebody else's file beside ours keeps its folder
+        with suppress(OSError):  # a folder with other files in it stays
             for path in made:
                 path.rmdir()
         raise
@@ -115,10 +116,10 @@ def claimed(folder: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Nobody else may train in this folder meanwhile; the lock ends with the process, however it ends."""
+    """Keep other processes from training in this folder; the lock ends with the process, however it ends."""
     try:
         import fcntl
-    except ImportError:  # not on this system
+    except ImportError:  # Windows
         yield
         return
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -136,30 +137,30 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def write_plan(folder: Path, plan: dict[str, Any]) -> None:
-    """What was asked for, written before training starts: a stopped run goes on from it."""
+    """Write what the user asked for, before training starts: a stopped run is resumed from it."""
     replace_text(folder / PLAN, yaml.safe_dump(plan, sort_keys=False))
 
 
 def read_plan(folder: str | Path) -> dict[str, Any]:
-    """The plan of a run that was begun."""
+    """The plan of a run that was started."""
     path = Path(folder) / PLAN
     if not os.path.lexists(path):
         raise RunError(f"{shown(str(folder), 150)} is not a run that can be resumed: it has no {PLAN}.")
     plan = read_yaml(path)
     try:
         if not isinstance(plan, dict) or not {"data", "method", "training", "rows_sha256"} <= plan.keys():
-            raise RunError(f"{shown(str(path), 150)} is not a plan of a run.")
-        expected.check_data_path(plan["data"], NAMES)
-        expected.whole_number(plan, "n_clusters", least=1)
-        expected.whole_number(plan, "seed", least=0, most=2**31)
+            raise RunError(f"{shown(str(path), 150)} is not the plan of a run.")
+        layout.check_data_path(plan["data"], NAMES)
+        layout.whole_number(plan, "n_clusters", least=1)
+        layout.whole_number(plan, "seed", least=0, most=2**31)
         for name in ("method", "rows_sha256", "groups_sha256", "label_column"):
             if not isinstance(plan.get(name, ""), str | None):
                 raise ValueError(f"{name!r} is not text")
         dropped = plan.setdefault("drop", [])
         if not isinstance(dropped, list) or not all(isinstance(name, str) for name in dropped):
             raise ValueError("'drop' is not a list of names")
-        expected.training_settings(plan["training"])
-        plan["hardware"] = asdict(expected.hardware_of(plan.get("hardware", {})))
+        layout.training_settings(plan["training"])
+        plan["hardware"] = asdict(layout.hardware_of(plan.get("hardware", {})))
         if not isinstance(plan.setdefault("tensorboard", False), bool):
             raise ValueError("'tensorboard' is neither true nor false")
     except FAILURES as error:
@@ -176,14 +177,14 @@ def check_sizes(
     *,
     processes: int = 1,
 ) -> None:
-    """Refuse settings that are too large, or larger than the run's own checkpoints, before anything is built."""
-    expected.check_sizes(config, n_features, n_clusters, image_shape)
+    """Refuse settings that are too large, or do not fit the run's own checkpoints, before anything is built."""
+    layout.check_sizes(config, n_features, n_clusters, image_shape)
     checkpoints = Checkpoints(folder)
     if checkpoints.exists():
-        net = expected.shape_of_net(config, n_features, n_clusters, image_shape)
-        wanted = expected.layout_of(net.state_dict(), "net/")
+        net = layout.shape_of_net(config, n_features, n_clusters, image_shape)
+        wanted = layout.layout_of(net.state_dict(), "net/")
         chains = math.ceil(config.sampler.buffer_size / processes) * processes
-        wanted["buffer"] = expected.Spec(torch.float32, (chains, n_features))
+        wanted["buffer"] = Spec(torch.float32, (chains, n_features))
         try:
             check_layout({k: v for k, v in checkpoints.layout().items() if k in wanted}, wanted)
         except ValueError as error:
@@ -191,7 +192,7 @@ def check_sizes(
 
 
 def fingerprint(rows: np.ndarray) -> str:
-    """Tells whether two arrays hold the same rows, whatever type they are kept in."""
+    """A checksum of rows: equal for equal values, whatever their type."""
     digest = hashlib.sha256()
     for _, part in row_blocks(rows):
         digest.update(np.ascontiguousarray(part, dtype=np.float64).data)
@@ -199,7 +200,7 @@ def fingerprint(rows: np.ndarray) -> str:
 
 
 def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None) -> None:
-    """Write a model and its numbers."""
+    """Write a model, its settings, history and results."""
     settings = {
         "n_clusters": int(model.n_clusters),
         "n_features": model.n_features,
@@ -212,46 +213,49 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
     tensors |= {"sampler.chains": model.chains, "sampler.low": model.box.low, "sampler.high": model.box.high}
     try:
         replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
-        replace_text(folder / METRICS, "".join(json.dumps(finite(line)) + "\n" for line in model.history))
+        replace_text(folder / METRICS, _json_lines(model.history))
         write_results(folder, model.results | (extra or {}))
-        # Last: a folder that has a model is whole.
+        # Last: a folder with a model is complete.
         write_whole(folder / MODEL, safetensors_bytes(tensors))
     except OSError as error:
         raise RunError(f"The run could not be written to {folder}: {error.strerror}.") from error
 
 
 def write_results(folder: Path, results: dict[str, Any]) -> None:
-    """results.json, with provenance: of the training, if they were read from a run."""
+    """Write results.json, with provenance; results read from a run keep that of its training."""
     content = results if "provenance" in results else results | {"provenance": provenance()}
     replace_text(folder / RESULTS, json.dumps(finite(content), indent=2) + "\n")
 
 
 def load(folder: str | Path) -> TrainedModel:
-    """Read a model back; anything unexpected is a RunError."""
+    """Read a model; anything unexpected is a RunError."""
     folder = Path(folder)
     for name in (CONFIG, MODEL):
         if not os.path.lexists(folder / name):
             raise RunError(f"{shown(str(folder), 150)} is not a run folder: it has no {name}.")
     settings, results, history = read_yaml(folder / CONFIG), _read_results(folder), _read_history(folder)
     try:
-        n_features = expected.whole_number(settings, "n_features", least=1)
-        n_clusters = expected.whole_number(settings, "n_clusters", least=1)
-        seed = expected.whole_number(settings, "seed")
-        image_shape = expected.image_shape_of(settings["image_shape"], n_features)
-        scaler = expected.scaler_of(settings["scaler"], n_features)
-        config = expected.training_settings(settings["training"])
-        layout = expected.model_layout(expected.shape_of_net(config, n_features, n_clusters, image_shape), n_features)
+        n_features = layout.whole_number(settings, "n_features", least=1)
+        n_clusters = layout.whole_number(settings, "n_clusters", least=1)
+        seed = layout.whole_number(settings, "seed")
+        image_shape = layout.image_shape_of(settings["image_shape"], n_features)
+        scaler = layout.scaler_of(settings["scaler"], n_features)
+        config = layout.training_settings(settings["training"])
+        net = layout.shape_of_net(config, n_features, n_clusters, image_shape)
     except FAILURES as error:
         raise unreadable(folder / CONFIG, error) from error
-    most = sum(spec.nbytes(config.sampler.buffer_size) for spec in layout.values())
-    with open_tensors(folder / MODEL, min(TEXT_BYTES + most, expected.MODEL_BYTES)) as file:
-        check_layout(file.layout, layout)
+    # The file may be no longer than its settings imply: the library maps it before its header can be compared.
+    wanted = layout.model_layout(net, n_features)
+    most = TEXT_BYTES + sum(spec.nbytes(config.sampler.buffer_size) for spec in wanted.values())
+    with open_tensors(folder / MODEL, min(most, layout.MODEL_BYTES)) as file:
+        check_layout(file.layout, wanted)
         tensors = file.read()
-        expected.check_variances(tensors)
+        layout.check_not_negative(tensors)
         low, high, chains = (tensors.pop(f"sampler.{name}") for name in ("low", "high", "chains"))
         if not len(chains) or not bool((low <= high).all()):
-            raise ValueError("its sampler has no chains, or a box turned inside out")
-        net = expected.net_of(config, n_features, n_clusters, image_shape)
+            raise ValueError("its sampler has no chains, or a box with low > high")
+        box = Box(low, high)
+        net = build_net(config, n_features, n_clusters, torch.Generator().manual_seed(0), box, image_shape)
         net.load_state_dict({name.removeprefix("net."): value for name, value in tensors.items()})
         return TrainedModel(
             net=net.eval(),
@@ -260,7 +264,7 @@ def load(folder: str | Path) -> TrainedModel:
             n_clusters=n_clusters,
             seed=seed,
             chains=chains,
-            box=Box(low, high),
+            box=box,
             image_shape=image_shape,
             results=results,
             history=history,
@@ -275,6 +279,53 @@ def _read_results(folder: Path) -> dict[str, Any]:
     return results
 
 
+# -- metrics.jsonl ----------------------------------------------------------------------------------------------------
+
+
+class MetricsLog:
+    """Writes a run's history while it trains, line by line; with ``tensorboard``, also as TensorBoard scalars."""
+
+    def __init__(self, folder: Path, *, tensorboard: bool = False) -> None:
+        self.path = folder / METRICS
+        self._board: Any = _board(folder / "tensorboard") if tensorboard else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._board is not None:
+            self._board.close()
+
+    def restart(self, lines: list[dict[str, Any]]) -> None:
+        """Keep the lines up to the checkpoint that the run resumes from; later ones will be made again."""
+        replace_text(self.path, _json_lines(lines))
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Append a line; it is on disk when this returns."""
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(_json_lines([line]))
+        except OSError as error:
+            raise RunError(f"{self.path} could not be written: {error.strerror}.") from error
+        if self._board is not None:
+            for name, value in line.items():
+                if isinstance(value, float):
+                    self._board.add_scalar(f"{line['stage']}/{name}", value, line["iteration"])
+            self._board.flush()
+
+
+def _json_lines(lines: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(finite(line)) + "\n" for line in lines)
+
+
 def _read_history(folder: Path) -> list[dict[str, Any]]:
     path = folder / METRICS
     return read_json_lines(path) if os.path.lexists(path) else []
+
+
+def _board(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ConfigError("--tensorboard needs TensorBoard: pip install 'gedi[tensorboard]'.") from error
+    return SummaryWriter(str(folder))

@@ -1,0 +1,179 @@
+"""What the files of a run may contain: settings that make sense, and the tensors that follow from them.
+
+Sizes are worked out on torch's meta device, which knows shapes and allocates nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gedi.data import Scaler
+from gedi.errors import ConfigError
+from gedi.files.reading import LONGEST_INTEGER, shown
+from gedi.files.tensors import Spec
+from gedi.logic.text import check_text
+from gedi.nets import GediNet
+from gedi.sampling import Box
+from gedi.training.build import assemble
+from gedi.training.config import TrainingConfig, from_dict, get, longest_queue, paths
+from gedi.training.world import Hardware
+
+NUMBERS = 2**28  # in one network, one replay buffer or one queue: 1 GiB each
+MODEL_BYTES = 2**31  # a network and its chains
+CHECKPOINT_BYTES = 2**34  # two states, each with seven copies of the network (moments, averages, best), buffer, queue
+LONGEST_SETTING = 64  # entries of a list
+RULE = "/objective/symbolic/rule"
+NEVER_NEGATIVE = ("running_var", "exp_avg_sq", "/step")
+F32 = torch.float32
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+def whole_number(settings: Mapping[str, Any], name: str, least: int = -LONGEST_INTEGER, most: int = 2**63) -> int:
+    """The whole number called ``name``, if it lies in its range."""
+    value = settings[name]
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{name} must be a whole number from {least} to {most}, got {shown(repr(value))}")
+    return value
+
+
+def training_settings(values: Any) -> TrainingConfig:
+    """The typed settings under ``training`` in a YAML file."""
+    if not isinstance(values, dict):
+        raise ValueError("'training' is not a mapping of settings")
+    _check_plain(values)
+    config = from_dict(values)
+    for path in paths(config):
+        if (value := get(config, path)) != value:
+            raise ConfigError(f"training.{path} is not a number.")
+    return config
+
+
+def _check_plain(value: Any, where: str = "") -> None:
+    """Allow words and short lists only: the parser of settings would read a longer text as YAML of its own."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            _check_plain(item, f"{where}/{name}")
+    elif where == RULE and isinstance(value, str):  # text by its type, and read by the constraint language alone
+        check_text(value)
+    elif isinstance(value, list):
+        if len(value) > LONGEST_SETTING or any(isinstance(item, list | dict | str) for item in value):
+            raise ValueError(f"a setting must be a list of at most {LONGEST_SETTING} numbers")
+    elif isinstance(value, str) and not re.fullmatch(r"[A-Za-z0-9_.+-]{1,40}", value):
+        raise ValueError(f"the setting {shown(value)!r} is not a word")
+
+
+def scaler_of(state: Any, n_features: int) -> Scaler:
+    """The scaler of a model with ``n_features``."""
+    scaler = Scaler.from_state(state)
+    assert scaler.centre is not None and scaler.scale is not None
+    shapes = {"feature": (n_features,), "global": (), "pixels": (), "none": ()}
+    if not isinstance(scaler.mode, str) or scaler.mode not in shapes:
+        raise ValueError("the scaler's mode is unknown")
+    if scaler.centre.shape != (n_features,) or scaler.scale.shape != shapes[scaler.mode]:
+        raise ValueError(f"the scaler does not fit {n_features} features")
+    if not np.isfinite(scaler.centre).all() or not (np.isfinite(scaler.scale) & (scaler.scale > 0)).all():
+        raise ValueError("the scaler must be finite, and its scale positive")
+    return scaler
+
+
+def image_shape_of(value: Any, n_features: int) -> tuple[int, ...] | None:
+    """(H, W, C) of rows that are images, None for other rows."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 3 or not all(type(n) is int and n > 0 for n in value):
+        raise ValueError(f"image_shape is not [height, width, channels]: {shown(repr(value))}")
+    if math.prod(value) != n_features:
+        raise ValueError(f"image_shape {value} does not have {n_features} features")
+    return tuple(value)
+
+
+def hardware_of(values: Any) -> Hardware:
+    """Where a run trains, according to its plan."""
+    if not isinstance(values, dict) or not values.keys() <= {field.name for field in fields(Hardware)}:
+        raise ValueError("'hardware' is not a mapping of hardware settings")
+    hardware = Hardware(**values)
+    words = {"device": ("auto", "cpu", "cuda", "mps"), "precision": ("32", "bf16-mixed")}
+    if any(getattr(hardware, name) not in known for name, known in words.items()):
+        raise ValueError("'hardware' names an unknown device or precision")
+    # Each is a process: a stranger's file may not ask for more of them than this machine has cores or devices.
+    most = {"devices": max(os.cpu_count() or 1, torch.cuda.device_count()), "nodes": 2**16}
+    for name in most:
+        whole_number({name: getattr(hardware, name)}, name, least=1, most=most[name])
+    if type(hardware.timeout) not in (int, float) or not 0 < hardware.timeout < 1e7:
+        raise ValueError("'hardware' has an impossible timeout")
+    return hardware
+
+
+def check_data_path(data: Any, names: Sequence[str]) -> None:
+    """Require a known data set, or the absolute path of a regular file or a folder, as `gedi fit` writes it."""
+    if not isinstance(data, str):
+        raise ValueError("'data' is not text")
+    if data.lower() in names:
+        return
+    path = Path(data)
+    if not path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"'data' is neither a known name nor an absolute path: {shown(data)!r}")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError(f"'data' is neither a regular file nor a folder: {shown(data)!r}")
+
+
+# -- sizes ------------------------------------------------------------------------------------------------------------
+
+
+def shape_of_net(
+    config: TrainingConfig, n_features: int, n_clusters: int, image_shape: tuple[int, ...] | None = None
+) -> GediNet:
+    """The network that the settings describe, without memory for its weights."""
+    with torch.device("meta"):
+        side = torch.empty(n_features)
+        return assemble(config, n_features, n_clusters, Box(side, side), image_shape)
+
+
+def layout_of(values: Mapping[str, torch.Tensor], prefix: str = "") -> dict[str, Spec]:
+    """Types and shapes of tensors."""
+    return {prefix + name: Spec(value.dtype, tuple(value.shape)) for name, value in values.items()}
+
+
+def model_layout(net: GediNet, n_features: int) -> dict[str, Spec]:
+    """The tensors of model.safetensors."""
+    side, chains = Spec(F32, (n_features,)), Spec(F32, (None, n_features))
+    own = {"sampler.low": side, "sampler.high": side, "sampler.chains": chains}
+    return layout_of(net.state_dict(), "net.") | own
+
+
+def check_sizes(
+    config: TrainingConfig, n_features: int, n_clusters: int, image_shape: tuple[int, ...] | None = None
+) -> None:
+    """Refuse settings whose tensors are too large for any intended machine, before any of them is made."""
+    try:
+        shape = shape_of_net(config, n_features, n_clusters, image_shape)
+        net = sum(value.numel() for value in shape.state_dict().values())
+    except ConfigError:
+        raise
+    except (RuntimeError, TypeError, ValueError) as error:  # more than a machine word can count
+        raise ConfigError("The sizes in training.net are too large for any machine: make them smaller.") from error
+    asked = {
+        "network (training.net)": net,
+        "replay buffer (training.sampler.buffer_size)": config.sampler.buffer_size * n_features,
+        "queue (training.objective.clustering.queue)": longest_queue(config) * config.net.embedding,
+    }
+    for name, numbers in asked.items():
+        if numbers > NUMBERS:
+            raise ConfigError(f"The {name} would hold {numbers:,} numbers; the limit is {NUMBERS:,}: make it smaller.")
+
+
+def check_not_negative(tensors: Mapping[str, torch.Tensor]) -> None:
+    """Refuse negative variances, squares and counts."""
+    for name, value in tensors.items():
+        if name.endswith(NEVER_NEGATIVE) and bool((value < 0).any()):
+            raise ValueError(f"the tensor {shown(name)!r} contains negative values")
