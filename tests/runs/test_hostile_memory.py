@@ -1,4 +1,4 @@
-"""Sizes made by somebody who means harm: refused before memory is reserved for them."""
+"""Sizes made to do harm: refused before memory is allocated for them."""
 
 import json
 import shutil
@@ -100,7 +100,7 @@ for folder in folders:
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peaks of memory are read from /proc")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to read peak memory")
 def test_nothing_large_is_reserved(begun, tmp_path):
     for name, edit in LARGE.items():
         copy = Path(shutil.copytree(begun, tmp_path / name))

@@ -1,4 +1,4 @@
-"""metrics.jsonl: on disk while training goes on, and after a resume as if it had never stopped."""
+"""metrics.jsonl: on disk while a run trains, and the same whether or not it was stopped."""
 
 import errno
 import itertools
@@ -25,7 +25,7 @@ def short_windows(monkeypatch):
     monkeypatch.setattr(engine, "WINDOW", 2)
 
 
-def test_every_line_is_on_disk_when_progress_tells_of_it(blobs, tiny, tmp_path):
+def test_every_line_is_on_disk_before_progress_is_reported(blobs, tiny, tmp_path):
     seen = []
 
     def look(progress):
@@ -50,7 +50,7 @@ def test_a_resumed_run_repeats_no_line_and_loses_none(blobs, tiny, tmp_path):
             fit_rows(blobs, n_clusters=2, config=tiny(), seed=0, hooks=hooks)
             break
         except StoppedError:
-            # A line written after the last checkpoint would be made again: the log must forget it.
+            # A line written after the last checkpoint will be made again: the log must drop it.
             with (tmp_path / "metrics.jsonl").open("a") as file:
                 file.write('{"stage": "step1", "iteration": 999}\n')
     assert next(calls) > 6
@@ -88,7 +88,7 @@ def test_tensorboard_gets_the_same_numbers(tmp_path, monkeypatch):
     assert [(event.step, event.value) for event in events] == [(50, 5.0), (100, 10.0)]
 
 
-def test_tensorboard_that_is_not_installed_is_named(tmp_path, monkeypatch):
+def test_a_missing_tensorboard_is_reported(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ConfigError, match=r"gedi\[tensorboard\]"):
         MetricsLog(tmp_path, tensorboard=True)

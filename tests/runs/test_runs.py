@@ -1,7 +1,6 @@
-"""RUN folders: read back bit by bit, never written over, and damage is one sentence."""
+"""RUN folders: read back bit by bit and never overwritten; damage is one sentence."""
 
 import json
-import pickle
 from importlib.metadata import version
 
 import numpy as np
@@ -17,12 +16,6 @@ def folder(fitted, tmp_path):
     path = runs.claim(tmp_path / "run")
     runs.save(fitted, path, {"data": "blobs", "unknown": float("nan")})
     return path
-
-
-def one_sentence(error) -> str:
-    message = str(error.value)
-    assert "\n" not in message and len(message) < 500
-    return message
 
 
 def test_a_run_folder_holds_four_files_and_no_leftovers(folder):
@@ -71,11 +64,10 @@ def test_results_say_where_they_come_from(folder):
 # ---- claiming ----
 
 
-def test_a_folder_that_holds_something_is_refused(tmp_path):
+def test_a_folder_that_is_not_empty_is_refused(tmp_path, refused):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(RunError, match="exists already") as error:
+    with refused(RunError, match="exists already"):
         runs.claim(tmp_path)
-    one_sentence(error)
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
@@ -97,37 +89,31 @@ def test_an_empty_folder_and_a_new_one_are_taken(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "model.safetensors"])
-def test_a_missing_file_is_named(folder, name):
+def test_a_missing_file_is_named(folder, name, refused):
     (folder / name).unlink()
-    with pytest.raises(RunError, match=name) as error:
+    with refused(RunError, match=name):
         runs.load(folder)
-    one_sentence(error)
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(RunError, match="not a run folder") as error:
+def test_a_folder_that_is_not_there(tmp_path, refused):
+    with refused(RunError, match="not a run folder"):
         runs.load(tmp_path / "nowhere")
-    one_sentence(error)
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("name", "text"),
     [
-        "",
-        "a: [1\nb: {",
-        "just text",
-        "- 1\n- 2",
-        "training: [1]",
-        "training: {}",
-        "\x00",
-        "!!python/object:os.system {}",
+        *(("config.yaml", text) for text in ("", "a: [1\nb: {", "just text", "- 1\n- 2", "\x00")),
+        *(("config.yaml", text) for text in ("training: [1]", "training: {}", "!!python/object:os.system {}")),
+        *(("model.safetensors", text) for text in ("", "PK", "not tensors")),
+        ("results.json", "{"),
+        ("metrics.jsonl", "{"),
     ],
 )
-def test_a_broken_config_is_one_sentence(folder, text):
-    (folder / "config.yaml").write_text(text)
-    with pytest.raises(RunError, match="cannot be read") as error:
+def test_a_broken_file_is_one_sentence(folder, name, text, refused):
+    (folder / name).write_text(text)
+    with refused(RunError, match=f"{name} cannot be read"):
         runs.load(folder)
-    one_sentence(error)
 
 
 @pytest.mark.parametrize(
@@ -139,31 +125,9 @@ def test_a_broken_config_is_one_sentence(folder, text):
         ("image_shape: null", "image_shape: 5"),
     ],
 )
-def test_a_config_that_does_not_fit_its_weights_is_one_sentence(folder, old, new):
+def test_a_config_that_does_not_fit_its_weights_is_one_sentence(folder, old, new, refused):
     text = (folder / "config.yaml").read_text()
     assert old in text
     (folder / "config.yaml").write_text(text.replace(old, new))
-    with pytest.raises(RunError, match="cannot be read") as error:
+    with refused(RunError, match="cannot be read"):
         runs.load(folder)
-    one_sentence(error)
-
-
-@pytest.mark.parametrize("damage", ["truncated", "empty", "pickle", "torch"])
-def test_weights_that_are_not_safetensors_are_refused(folder, damage):
-    path = folder / "model.safetensors"
-    if damage == "torch":
-        torch.save({"net": torch.zeros(1)}, path)
-    else:
-        whole = path.read_bytes()
-        path.write_bytes({"truncated": whole[: len(whole) // 2], "empty": b"", "pickle": pickle.dumps([1, 2])}[damage])
-    with pytest.raises(RunError, match="cannot be read") as error:
-        runs.load(folder)
-    one_sentence(error)
-
-
-@pytest.mark.parametrize("name", ["results.json", "metrics.jsonl"])
-def test_broken_numbers_are_one_sentence(folder, name):
-    (folder / name).write_text("{")
-    with pytest.raises(RunError, match="cannot be read") as error:
-        runs.load(folder)
-    one_sentence(error)

@@ -1,1 +1,1 @@
-"""Files that anybody may have made are read as plain data of bounded size; ours are written whole or not at all."""
+"""Reads files that may come from a stranger as plain data of bounded size; writes ours whole or not at all."""

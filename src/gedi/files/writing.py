@@ -1,4 +1,4 @@
-"""Files of ours, written whole or not at all, with numbers that JSON knows."""
+"""Write files whole or not at all, with numbers that JSON can represent."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gedi.errors import RunError
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a crash leaves the old one or the new one, never half of either."""
+    """Write a file so that a crash leaves either the old one or the new one."""
     temporary = path.with_name(f".{path.name}")
-    # Made anew: what lies there may be a link to a file elsewhere, which must not be written to.
+    # Removed first: it could be a link, and the file it points to must not be overwritten.
     temporary.unlink(missing_ok=True)
     with temporary.open("xb") as file:
         file.write(data)
@@ -28,7 +28,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a text file whole or not at all; a failure is a RunError."""
     try:
         write_whole(path, text.encode())
     except OSError as error:
@@ -36,7 +36,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def finite(value: Any) -> Any:
-    """JSON has no NaN: what was not measured is null."""
+    """The same data with null for numbers that are not finite, which JSON cannot represent."""
     if isinstance(value, dict):
         return {k: finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
