@@ -67,11 +67,9 @@ def test_shuffled_columns_hold_the_same_values_and_noise_stays_in_range():
 
 def line_model(noise):
     """Two clusters, left and right of zero; no density."""
-    config = SimpleNamespace(
-        augment=SimpleNamespace(noise=noise), dam=SimpleNamespace(steps=0, radius=None), objective={}
-    )
+    config = SimpleNamespace(augment=SimpleNamespace(noise=noise), dam=SimpleNamespace(steps=0, radius=None))
     scaler = Scaler().fit(np.zeros((1, 1)), mode="none")
-    return SimpleNamespace(config=config, scaler=scaler, predict=lambda x: (x[:, 0] > 0).astype(int))
+    return SimpleNamespace(config=config, has_density=False, scaler=scaler, predict=lambda x: (x[:, 0] > 0).astype(int))
 
 
 @pytest.mark.parametrize(("distance", "low", "high"), [(1.0, 1.0, 1.0), (0.001, 0.4, 0.6)])

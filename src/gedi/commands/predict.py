@@ -25,7 +25,6 @@ def run_predict(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data import checked_blocks, stream
     from gedi.data.output import TABLES, check_new, new_table
-    from gedi.report.measures import has_density
     from gedi.report.tables import image_names, prediction_columns
 
     path = Path(args.out)
@@ -33,7 +32,7 @@ def run_predict(args: argparse.Namespace) -> None:
     model = runs.load(args.model)
     data = stream(args.data, label_column=args.label_column, **model.reading)
     rows, shape = 0, model.image_shape
-    density = has_density(model)
+    density = model.has_density
     if not density:
         say(err, f"{args.model} was trained without a density: log_density and ood_score are left out")
     with new_table(path) as write:
@@ -47,13 +46,12 @@ def run_predict(args: argparse.Namespace) -> None:
 def run_sample(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data.output import TABLES, check_new, new_file, new_table
-    from gedi.report.measures import has_density
     from gedi.report.tables import draw_samples
 
     path = Path(args.out)
     check_new(path, (*TABLES, ".png"))
     model = runs.load(args.model)
-    if not has_density(model):
+    if not model.has_density:
         raise RunError(
             f"{args.model} was trained without a density, so there is nothing to sample from: fit with a method that "
             "has one, such as --method gedi or jem."
@@ -77,13 +75,12 @@ def run_eval(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data import load
     from gedi.evaluation import ood_scores
-    from gedi.report.measures import has_density
 
     model = runs.load(args.model)
     data = load(args.data, split="test", seed=args.seed, label_column=args.labels, **model.reading)
     rows = _rows(model, data, args.data)
     scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data)
-    if not has_density(model):
+    if not model.has_density:
         left_out = "mean_log_density and ood are" if args.ood else "mean_log_density is"
         say(err, f"{args.model} was trained without a density: {left_out} left out")
     else:

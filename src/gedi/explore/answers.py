@@ -9,7 +9,6 @@ import numpy as np
 
 from gedi.explore.examples import Examples
 from gedi.explore.pixels import thumbnail
-from gedi.report.measures import has_density
 from gedi.report.tables import prediction_columns
 
 SHOWN = 100  # rows with their nearest examples; of the others only the cluster is counted
@@ -20,7 +19,7 @@ VALUES = 8  # of a wide row
 def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> dict[str, Any]:
     """Cluster, probability and nearest examples of every row shown; how familiar it is, if the run has a density."""
     model = examples.model
-    density = has_density(model)
+    density = model.has_density
     columns = prediction_columns(model, rows, density=density)
     familiar, familiarity = _familiarity(examples, columns) if density else (None, [{}] * len(rows))
     shown = rows[:SHOWN]

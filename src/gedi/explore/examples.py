@@ -12,7 +12,6 @@ from gedi.data import checked_blocks, load
 from gedi.data.streaming import take
 from gedi.errors import DataError
 from gedi.report.data_sample import read_sample
-from gedi.report.measures import has_density
 from gedi.training.model import TrainedModel
 
 ROWS = 2_000  # enough to compare with, and searched at once
@@ -62,7 +61,7 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
     if data is None and (kept := read_sample(folder, model.n_features)) is not None:
         (rows,) = checked_blocks([kept.rows], n_features=model.n_features, name=kept.name)
         return Examples(model, rows, f"rows of {kept.name}")
-    if data is None and not has_density(model):
+    if data is None and not model.has_density:
         raise DataError(
             f"{folder} keeps no rows to compare with, and has no density to draw some from: give some with --data DATA."
         )

@@ -16,7 +16,6 @@ from gedi.explore.pixels import thumbnail
 from gedi.explore.uploads import BODY_BYTES, ROWS, rows_of
 from gedi.files.reading import opened, shown, whole
 from gedi.files.writing import finite
-from gedi.report.measures import has_density
 
 REPORT = "report.html"
 REPORT_BYTES = 2**26
@@ -88,7 +87,7 @@ class Site:
             "run": shown(self.folder.resolve().name),
             "data": shown(str(model.results.get("data", "")), 100),
             "clusters": model.n_clusters,
-            "density": has_density(model),
+            "density": model.has_density,
             "features": model.n_features,
             "image": list(model.image_shape) if model.image_shape else None,
             "examples": {"kind": shown(examples.kind, 100), "rows": len(examples.rows)},

@@ -81,14 +81,9 @@ def ask(model: TrainedModel, rows: np.ndarray) -> Answers:
     )
 
 
-def has_density(model: TrainedModel) -> bool:
-    """Whether the run trained log p at all."""
-    return getattr(model.config.objective.get("generative"), "weight", 0.0) > 0
-
-
 def draw(model: TrainedModel, *, seed: int = 0) -> np.ndarray | None:
     """Samples to look at; None if the run has no density to draw from."""
-    if not has_density(model):
+    if not model.has_density:
         return None
     return model.sample(IMAGE_SAMPLES if model.image_shape else PLANE_SAMPLES, seed=seed)
 
@@ -122,7 +117,7 @@ def measure(
     told |= {
         "n_clusters": model.n_clusters,
         "has_clusters": model.has_clusters and model.n_clusters > 1,
-        "has_density": has_density(model),
+        "has_density": model.has_density,
     }
     if answers is None:
         return Measures(**told)
@@ -195,7 +190,7 @@ def stability(model: TrainedModel, answers: Answers, *, seed: int = 0) -> dict[s
     noise = model.config.augment.noise or 0.0
     moved = {"keeps_noise": scaled + noise * torch.randn(scaled.shape, generator=generator)}
     c = model.config.dam
-    if has_density(model) and c.steps and c.radius:
+    if model.has_density and c.steps and c.radius:
         drop = math.inf if c.max_drop is None else c.max_drop
         log_density = model.net.eval().log_density
         walked, _ = dam(log_density, scaled, radius=c.radius, steps=c.steps, generator=generator, max_drop=drop)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from gedi.report.charts import Chart, axis, chart, clusters_as_traces, describe, few
 from gedi.report.look import PALETTE, colour, compact, rgb
-from gedi.report.measures import Answers, has_density
+from gedi.report.measures import Answers
 from gedi.sampling import dam
 from gedi.training.model import TrainedModel
 
@@ -36,7 +36,7 @@ def plane_charts(
     """All charts of the plane that the run has something to show for, by name."""
     window = _window(answers.rows)
     charts = {"clusters": _clusters(model, answers, labels, window)}
-    if has_density(model):
+    if model.has_density:
         energy = _energy(model, answers, window)
         charts["energy"] = chart([energy | {"contours": {"coloring": "heatmap"}}])
         line = {"width": 1, "color": "rgba(128,128,128,0.45)", "smoothing": 0.8}

@@ -16,7 +16,7 @@ from gedi.report import charts as make
 from gedi.report.charts import Chart
 from gedi.report.curves import EVENT_COLUMNS, History, training_charts
 from gedi.report.look import literal, number, percent, short
-from gedi.report.measures import UNSURE, Answers, foreign_rows, guard_events, has_density
+from gedi.report.measures import UNSURE, Answers, foreign_rows, guard_events
 from gedi.report.page import render
 from gedi.report.pictures import Painter, exemplars, sample_pictures, thumbnails_shown
 from gedi.report.plane import plane_charts
@@ -79,7 +79,7 @@ def _pictures(run: RunView, model: TrainedModel, answers: Answers, charts: dict[
         assert model.image_shape is not None
         painter = Painter(answers.rows, model.image_shape)
         context["sheet"] = asdict(painter.sheet(answers.rows[thumbnails_shown(len(answers.rows))]))
-        context["exemplars"] = exemplars(painter, answers, by_density=has_density(model))
+        context["exemplars"] = exemplars(painter, answers, by_density=model.has_density)
         if run.samples is not None:
             context["drawn"] = sample_pictures(model, painter, answers.rows, run.samples)
     if run.kind == "rows" and model.has_clusters:
@@ -93,7 +93,7 @@ def _pictures(run: RunView, model: TrainedModel, answers: Answers, charts: dict[
             images = run.kind == "images"
             shown_rows = thumbnails_shown(len(answers.rows)) if images else make.few(len(answers.rows))
             charts["map"] = make.embedding_map(answers, run.label_names, shown_rows, thumbnails=images)
-    if has_density(model):
+    if model.has_density:
         context["foreign"] = _foreign(run, model, answers, charts)
     return context
 

@@ -88,6 +88,11 @@ class TrainedModel:
         """Purely generative methods (JEM) have no cluster head: every row is in cluster 0."""
         return self.config.embedding.iterations + self.config.step2.iterations > 0
 
+    @property
+    def has_density(self) -> bool:
+        """Whether log p was trained at all; without it, `score_samples`, `ood_score` and `sample` mean nothing."""
+        return getattr(self.config.objective.get("generative"), "weight", 0.0) > 0
+
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """p(y|x) (Eq. 3), [n, n_clusters]."""
         if not self.has_clusters:
