@@ -37,7 +37,7 @@ def test_unrelated_labels_are_guessed():
 
 
 def test_it_is_linear():
-    """Exclusive or: no line does it, whatever the number of epochs."""
+    """No line solves exclusive or, however many epochs it trains."""
     x = rng.uniform(-1, 1, (2000, 2))
     y = (x[:, 0] > 0) ^ (x[:, 1] > 0)
     assert linear_probe(x[:1000], y[:1000], x[1000:], y[1000:], epochs=20, lr=0.1) < 0.7
@@ -127,11 +127,11 @@ def test_a_row_is_its_own_neighbour_and_zero_rows_do_no_harm():
     assert knn_accuracy(np.zeros((5, 3)), [1] * 5, np.zeros((2, 3)), [1, 2], k=99) == 0.5
 
 
-# ---- problems of both ----
+# ---- refused by both ----
 
 
 @pytest.mark.parametrize("score", [linear_probe, knn_accuracy])
-def test_arrays_that_do_not_fit(score):
+def test_arrays_that_do_not_fit_are_refused(score):
     x, y = np.zeros((4, 2)), np.arange(4)
     with pytest.raises(DataError, match="training set"):
         score(x, y[:3], x, y)

@@ -61,7 +61,7 @@ def test_the_same_gaussian_is_at_distance_zero_even_if_it_is_flat(d, rank):
 
 
 def test_flat_gaussians_in_different_planes_are_known():
-    """No overlap at all: the distance is the sum of the traces; a matrix root of S1 S2 = 0 is hard for others."""
+    """Without any overlap, the distance is the sum of the traces; most code fails on the matrix root of S1 S2 = 0."""
     s, t = np.diag([1.0, 2, 0, 0]), np.diag([0, 0, 3.0, 4])
     assert frechet_distance(np.zeros(4), s, np.zeros(4), t) == pytest.approx(10)
     assert frechet_distance(np.zeros(4), s, np.zeros(4), np.zeros((4, 4))) == pytest.approx(3)
@@ -132,7 +132,7 @@ def weights(tmp_path):
 
 
 class FakeMetric:
-    """Stands for torchmetrics' class and remembers how it was used."""
+    """Stands in for torchmetrics' class and remembers how it was used."""
 
     made = None
 
@@ -197,6 +197,6 @@ def test_weights_are_never_unpickled(torchmetrics, tmp_path):
 
 
 @pytest.mark.parametrize("images", [IMAGES / 255, IMAGES[0], IMAGES[:1], IMAGES.transpose(0, 3, 1, 2)])
-def test_images_that_cannot_be(images, weights, torchmetrics):
+def test_impossible_images_are_refused(images, weights, torchmetrics):
     with pytest.raises(DataError, match="fake images must be uint8"):
         inception_fid(IMAGES, images, weights)

@@ -1,10 +1,9 @@
 """How good a model is: clusters against labels, features, samples, own data against foreign data."""
 
-from gedi.evaluation.clustering import accuracy, ari, clustering_scores, nmi, nmi_batch64
+from gedi.evaluation.agreement import accuracy, ari, clustering_scores, nmi, nmi_batch64
+from gedi.evaluation.features import knn_accuracy, linear_probe
 from gedi.evaluation.fid import feature_frechet, frechet_distance, inception_fid
-from gedi.evaluation.knn import knn_accuracy
-from gedi.evaluation.linear_probe import linear_probe
-from gedi.evaluation.ood import auroc, gradient_score, ood_auroc, ood_scores
+from gedi.evaluation.ood import auroc, ood_scores
 
 __all__ = [
     "accuracy",
@@ -13,12 +12,10 @@ __all__ = [
     "clustering_scores",
     "feature_frechet",
     "frechet_distance",
-    "gradient_score",
     "inception_fid",
     "knn_accuracy",
     "linear_probe",
     "nmi",
     "nmi_batch64",
-    "ood_auroc",
     "ood_scores",
 ]

@@ -17,8 +17,8 @@ FEATURE_FRECHET = "Fréchet distance on our own features (not comparable with FI
 def frechet_distance(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: ArrayLike) -> float:
     """|m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2)): the squared 2-Wasserstein distance of two Gaussians, in float64.
 
-    The trace of the root is the sum of the singular values of S1^(1/2) S2^(1/2). Unlike a matrix root of S1 S2 it is
-    never complex, and needs no jitter where there are fewer samples than dimensions.
+    The trace of the root is the sum of the singular values of S1^(1/2) S2^(1/2). Unlike a matrix root of S1 S2, it is
+    never complex and needs no jitter when there are fewer samples than dimensions.
     """
     m1, m2 = np.asarray(mean1, dtype=np.float64), np.asarray(mean2, dtype=np.float64)
     s1, s2 = np.asarray(cov1, dtype=np.float64), np.asarray(cov2, dtype=np.float64)
@@ -33,7 +33,7 @@ def frechet_distance(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: 
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:
-    """R with R R^T = covariance; directions without variance are exactly zero, not the root of a rounding error."""
+    """R with R R^T = covariance. Directions without variance are exactly zero, not the root of a rounding error."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     floor = len(values) * np.finfo(np.float64).eps * np.abs(values).max(initial=0.0)
     return vectors * np.sqrt(np.where(values > floor, values, 0.0))
@@ -63,7 +63,7 @@ def feature_frechet(real: ArrayLike, fake: ArrayLike) -> float:
 def inception_fid(
     real: np.ndarray, fake: np.ndarray, weights_path: str | Path, *, batch_size: int = 50, device: str = "cpu"
 ) -> float:
-    """FID of images [n, H, W, C] in uint8, by torchmetrics, with the Inception weights of the file given.
+    """FID of uint8 images [n, H, W, C] by torchmetrics, with the Inception weights in the given file.
 
     The file is torch-fidelity's ``weights-inception-2015-12-05-6726825d.pth``; nothing is downloaded.
     """
@@ -77,7 +77,7 @@ def inception_fid(
 
 
 def inception_metric(weights_path: str | Path) -> Any:
-    """torchmetrics' FID, by the weights of a file; refused with the reason if it cannot be had."""
+    """torchmetrics' FID with the weights in a file; a DataError says what is missing."""
     path = Path(weights_path).expanduser()
     if not path.is_file():
         raise DataError(
@@ -89,19 +89,19 @@ def inception_metric(weights_path: str | Path) -> Any:
     except ImportError as error:
         raise DataError("FID needs torchmetrics: pip install 'gedi[fid]' torch-fidelity.") from error
     try:
-        # Older versions of torch would unpickle whatever the file holds: look first, by the loader that does not.
+        # Older versions of torch would unpickle whatever the file holds: check it first with the loader that does not.
         torch.load(path, weights_only=True, map_location="meta")
     except Exception as error:
-        raise DataError(f"{path} is not a file of Inception weights: it is damaged or holds other things.") from error
+        raise DataError(f"{path} is not a file of Inception weights: it is damaged or holds something else.") from error
     try:
         return FrechetInceptionDistance(feature=2048, feature_extractor_weights_path=str(path))
-    except ModuleNotFoundError as error:  # torchmetrics' way to say that torch-fidelity is missing
+    except ModuleNotFoundError as error:  # how torchmetrics says that torch-fidelity is missing
         raise DataError(
             "FID needs torch-fidelity beside torchmetrics: pip install torch-fidelity "
-            "(it brings torchvision, which must be the one made for your torch)."
+            "(it installs torchvision, which must match your version of torch)."
         ) from error
     except (RuntimeError, KeyError) as error:
-        raise DataError(f"The weights in {path} are not those of the Inception network of FID.") from error
+        raise DataError(f"The weights in {path} are not those of FID's Inception network.") from error
 
 
 def _rgb_bytes(x: np.ndarray, name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Linear probe (Appendix J): how well a linear classifier on frozen features tells the classes apart."""
+"""How well frozen features tell the classes apart: a linear probe (Appendix J) and nearest neighbours."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def linear_probe(
 ) -> float:
     """Test accuracy of softmax regression, trained on features [n, d] by SGD with the paper's settings.
 
-    The features are taken as they are: neither scaled nor centred. Classes that only the test set has count as wrong.
+    The features are used as given, neither scaled nor centred. Classes that only the test set has count as wrong.
     """
-    train, labels, test, truth = checked_pairs(train_x, train_y, test_x, test_y)
+    train, labels, test, truth = _checked_pairs(train_x, train_y, test_x, test_y)
     classes, targets = np.unique(labels, return_inverse=True)
     generator = torch.Generator().manual_seed(seed)
     x, y = torch.from_numpy(train).to(device), torch.from_numpy(targets.reshape(-1)).to(device)
-    # As nn.Linear starts, but from our generator.
+    # The initial weights of nn.Linear, but drawn from our generator.
     bound = 1 / np.sqrt(train.shape[1])
     weight = ((2 * torch.rand(len(classes), train.shape[1], generator=generator) - 1) * bound).to(device)
     bias = ((2 * torch.rand(len(classes), generator=generator) - 1) * bound).to(device)
@@ -47,16 +47,43 @@ def linear_probe(
     return float(np.mean(classes[predicted] == truth))
 
 
-def checked_pairs(
+def knn_accuracy(
+    train_x: ArrayLike, train_y: ArrayLike, test_x: ArrayLike, test_y: ArrayLike, *, k: int = 20, block: int = 1024
+) -> float:
+    """Share of test rows whose label is the most frequent one among the k training rows of highest cosine similarity.
+
+    There is nothing to train and nothing to tune. A tie goes to the label whose rows are nearer. ``block`` test rows
+    at a time are compared with the training set, which bounds the memory.
+    """
+    train, labels, test, truth = _checked_pairs(train_x, train_y, test_x, test_y)
+    if k < 1 or block < 1:
+        raise DataError(f"k and the block size must be at least 1, got {k} and {block}.")
+    k = min(k, len(train))
+    classes, targets = np.unique(labels, return_inverse=True)
+    y = torch.from_numpy(targets.reshape(-1))
+    # In float32, neighbours that are almost equally near would swap places with the block size.
+    known = F.normalize(torch.from_numpy(train).double(), dim=1)
+    right = 0
+    for start in range(0, len(test), block):
+        asked = F.normalize(torch.from_numpy(test[start : start + block]).double(), dim=1)
+        cosine, near = (asked @ known.T).topk(k, dim=1)
+        # One vote each. The similarities add up to less than one vote, so they only decide ties.
+        votes = torch.zeros(len(asked), len(classes), dtype=torch.float64)
+        votes.scatter_add_(1, y[near], 1 + (cosine.clamp(-1, 1) + 1) / (2 * (k + 1)))
+        right += int((classes[votes.argmax(1).numpy()] == truth[start : start + block]).sum())
+    return right / len(test)
+
+
+def _checked_pairs(
     train_x: ArrayLike, train_y: ArrayLike, test_x: ArrayLike, test_y: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Features as float32 [n, d] and one label a row, or a DataError that says what does not fit."""
+    """Features as float32 [n, d] and one label per row; a DataError says what does not fit."""
     arrays = []
     for name, x, y in (("training", train_x, train_y), ("test", test_x, test_y)):
         features, labels = np.asarray(x, dtype=np.float32), np.asarray(y)
         if features.ndim != 2 or labels.shape != features.shape[:1] or len(labels) == 0:
             raise DataError(
-                f"The {name} set needs features [n, d] and one label a row, "
+                f"The {name} set needs features [n, d] and one label per row, "
                 f"got shapes {features.shape} and {labels.shape}."
             )
         if not np.isfinite(features).all():

@@ -1,4 +1,4 @@
-"""Agreement of a clustering with known labels; none of these depends on how the clusters are numbered."""
+"""Agreement of a clustering with known labels. No score depends on how the clusters are numbered."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,14 +10,17 @@ from gedi.errors import DataError
 
 
 def nmi(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Normalised mutual information over the whole set: 0 for unrelated labels, 1 for the same partition."""
+    """Normalised mutual information over the whole set: 1 for the same partition.
+
+    It is not corrected for chance: unrelated labels score above 0, and more so with many clusters and few points.
+    """
     return float(normalized_mutual_info_score(*_labels(y_true, y_pred)))
 
 
 def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Share of points right under the best one-to-one matching of clusters to classes (Hungarian method).
+    """Share of correct points under the best one-to-one matching of clusters to classes (Hungarian method).
 
-    With more clusters than classes, or fewer, those left without a partner count as wrong.
+    Clusters or classes left without a partner count as wrong.
     """
     table = contingency_matrix(*_labels(y_true, y_pred))
     rows, columns = linear_sum_assignment(table, maximize=True)
@@ -30,11 +33,11 @@ def ari(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def nmi_batch64(y_true: ArrayLike, y_pred: ArrayLike, *, batch_size: int = 64, seed: int = 0) -> float:
-    """Mean NMI of batches of 64: for comparison with the paper only, whose numbers look like this one.
+    """Mean NMI of batches of 64: only for comparison with the paper, whose numbers look like this one.
 
-    Never tune to it: in a batch hardly larger than the number of classes even random labels agree (about 0.9
-    for 100 classes, where `nmi` is near 0.1). Batches are drawn in a shuffled order, so that sorted data
-    does not fill a batch with one class; a last, shorter batch is left out.
+    Never tune to it. In a batch hardly larger than the number of classes, even random labels agree: about 0.9
+    for 100 classes, where `nmi` is near 0.1. The rows are shuffled first, so that sorted data does not fill a batch
+    with one class. A last, shorter batch is left out.
     """
     true, pred = _labels(y_true, y_pred)
     order = np.random.default_rng(seed).permutation(len(true))
@@ -55,5 +58,5 @@ def clustering_scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
 def _labels(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     true, pred = np.asarray(y_true), np.asarray(y_pred)
     if true.ndim != 1 or true.shape != pred.shape or len(true) == 0:
-        raise DataError(f"Give one label and one cluster a point, got shapes {true.shape} and {pred.shape}.")
+        raise DataError(f"Give one label and one cluster per point, got shapes {true.shape} and {pred.shape}.")
     return true, pred
