@@ -31,7 +31,6 @@ WITH_EXAMPLES = {
     "gedi.objectives.symbolic",
     "gedi.report.comparison",
     "gedi.report.measures",
-    "gedi.report.run_page",
     "gedi.report.verdict",
     "gedi.sampling.dam",
     "gedi.sampling.sgld",

@@ -36,7 +36,7 @@ def picture(pixels, kind="PNG"):
 def test_about_says_what_can_be_dropped(talk, talk_images):
     about = json.loads(talk(path="about.json")[2])
     assert (about["features"], about["clusters"], about["image"]) == (2, 2, None)
-    assert about["limits"] == {"bytes": uploads.BODY_BYTES, "rows": uploads.ROWS}
+    assert about["limits"] == {"bytes": uploads.BODY_BYTES}
     assert len(about["points"]) == len(about["point_clusters"]) > 0
     images = json.loads(talk_images(path="about.json")[2])
     assert images["image"] == [8, 8, 3] and images["points"] is None
@@ -211,8 +211,8 @@ def huge_picture(side) -> bytes:
 
 BAD = {
     "empty": (b"", "is empty"),
-    "program": (b"\x7fELF\x02\x01\x01" + bytes(50), "not data"),
-    "pickle": (b"\x80\x04\x95\xff\xfe", "not data"),
+    "program": (b"\x7fELF\x02\x01\x01" + bytes(50), "cannot be read as data"),
+    "pickle": (b"\x80\x04\x95\xff\xfe", "cannot be read as data"),
     "prose": (b"Dear Sir,\nI have no data, sadly.\n", "are not numeric"),
     "html": (b"<html><script>alert(1)</script></html>", "is not numeric|no rows"),
     "three columns": (b"1,2,3\n4,5,6\n", "3 features, but the run was trained on 2"),

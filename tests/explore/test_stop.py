@@ -46,7 +46,7 @@ def test_ctrl_c_ends_it(exploring_process, pending):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
-    assert out == "" and err.endswith("gedi explore has ended\n") and "Traceback" not in err
+    assert out == "" and err.endswith("gedi explore has stopped\n") and "Traceback" not in err
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((there.hostname, there.port), timeout=PATIENCE)
 

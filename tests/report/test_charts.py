@@ -1,19 +1,26 @@
 """Charts are compact, the same every time, and say what is in the data."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from gedi.data import Dataset
-from gedi.report.charts import clusters_as_traces, few, histograms, two_directions
+from gedi.report.charts import (
+    clusters_as_traces,
+    describe,
+    differences,
+    histograms,
+    profile_chart,
+    profiles,
+    two_directions,
+)
 from gedi.report.comparison import differing, distinct, matched
-from gedi.report.curves import POINTS, History, training_charts
 from gedi.report.data_sample import sample_of
+from gedi.report.history import CURVE_POINTS, History, training_charts
 from gedi.report.look import PALETTE, SYMBOLS, colour, compact, literal, percent, short, symbol
-from gedi.report.measures import Answers
-from gedi.report.pictures import EXEMPLAR_BYTES, MOST_CLUSTERS, SAMPLE_BYTES, SHEET_BYTES, Painter, exemplars
-from gedi.report.profiles import differences, profile_chart, profiles
+from gedi.report.measures import Answers, few
 
 rng = np.random.default_rng(0)
 
@@ -59,7 +66,7 @@ def test_names_are_shown_by_plotly_as_they_are():
 # ---- points ----
 
 
-def test_at_most_so_many_points_always_the_same():
+def test_few_points_stand_for_many_always_the_same_ones():
     assert few(10, 100).tolist() == list(range(10))
     assert len(few(10_000, 100)) == 100 and few(10_000, 100)[-1] == 9_999
 
@@ -89,6 +96,21 @@ def test_histograms_count_every_row_and_far_ones_at_the_edge():
     assert far_trace["y"][0] == 100 and max(own_trace["y"]) < made["layout"]["yaxis"]["range"][1] < 100
 
 
+@pytest.mark.parametrize("has_density", [True, False])
+def test_a_row_in_words_names_no_density_that_was_never_trained(has_density):
+    model = SimpleNamespace(
+        has_density=has_density, predict_proba=lambda x: np.array([[0.25, 0.75]]), score_samples=lambda x: [2.0]
+    )
+    words = describe(Answers(model, np.zeros((1, 2))), 0, ["<cat>"]).split("<br>")
+    density = ["log p 2"] if has_density else []
+    assert words == [
+        "row 0 of the sample",
+        "cluster 1, probability 0.750",
+        *density,
+        "label &lt;cat&gt; (not used in training)",
+    ]
+
+
 # ---- training ----
 
 
@@ -112,7 +134,7 @@ def test_the_guards_events_are_marked_where_they_happened():
     assert history.event_rows() == [["step2", "30", "<b>gap</b>", "rolled back", "lower it"]]
 
 
-def test_lines_that_make_no_sense_are_left_out():
+def test_invalid_lines_are_left_out():
     lines = [
         {"stage": "elsewhere", "iteration": 1, "attempt": 0},
         {"generative": 1.0},
@@ -120,14 +142,14 @@ def test_lines_that_make_no_sense_are_left_out():
         line("step1", "2"),
     ]
     lines += [line("step1", 5, generative="much"), line("step1", 2**60, generative=1.0)]
-    history = History(lines, ["no event", {"stage": []}])
+    history = History(lines, [{"stage": []}])
     assert training_charts(history) == {} and history.events == []
 
 
 def test_long_curves_are_thinned_and_keep_their_end():
     history = History([line("step1", i, generative=float(i)) for i in range(5_000)], [])
     x, _ = history.curve("generative", 0)
-    assert len(x) <= POINTS + 1 and x[-1] == 4_999
+    assert len(x) <= CURVE_POINTS and (x[0], x[-1]) == (0, 4_999)
 
 
 # ---- rows ----
@@ -154,36 +176,6 @@ def test_one_cluster_of_all_rows_has_no_profile():
     x = rng.normal(size=(20, 3))
     found = differences(x, np.zeros(20, dtype=int), 2)
     assert profile_chart(sample_of(Dataset("d", x)), found) is None
-
-
-# ---- images ----
-
-
-@pytest.mark.parametrize("channels", [1, 2, 3, 4])
-def test_pixels_have_the_scale_of_the_data_and_three_channels(channels):
-    rows = np.linspace(-1, 1, 3 * 4 * channels)[None].repeat(2, axis=0)
-    painter = Painter(rows, (3, 4, channels))
-    pixels = painter.pixels(rows + [[0.0], [100.0]])
-    assert pixels.shape == (2, 3, 4, 3) and pixels[0].min() == 0 and (pixels[1] == 255).all()
-
-
-def test_exemplars_of_many_clusters_of_large_noisy_images_stay_small():
-    rows = rng.integers(0, 256, (808, 96 * 96 * 3), dtype=np.uint8)
-    probability = np.eye(101)[np.arange(808) % 101]
-    score = np.zeros(808)
-    found = exemplars(Painter(rows, (96, 96, 3)), Answers(rows, probability, rows, score, score), by_density=True)
-    assert [one.cluster for one in found] == list(range(MOST_CLUSTERS))
-    sources = [picture.source for one in found for picture in (one.typical, one.unsure)]
-    assert sum(map(len, sources)) <= 1.4 * EXEMPLAR_BYTES
-    large = Painter(rows, (96, 96, 3)).grid(rows[:48], 12, "noise", SAMPLE_BYTES)
-    assert len(large.source) <= 1.4 * SAMPLE_BYTES
-
-
-def test_a_sheet_of_noisy_thumbnails_stays_small():
-    rows = rng.integers(0, 256, (1_000, 64 * 64 * 3)).astype(float)
-    sheet = Painter(rows, (64, 64, 3)).sheet(rows)
-    assert len(sheet.source) <= 1.4 * SHEET_BYTES and sheet.count == 1_000
-    assert sheet.columns * sheet.lines >= 1_000 and max(sheet.width, sheet.height) <= 40
 
 
 # ---- several runs ----

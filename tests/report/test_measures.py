@@ -66,21 +66,24 @@ def test_shuffled_columns_hold_the_same_values_and_noise_stays_in_range():
 
 
 def line_model(noise):
-    """Two clusters, left and right of zero; no density."""
-    config = SimpleNamespace(augment=SimpleNamespace(noise=noise), dam=SimpleNamespace(steps=0, radius=None))
-    scaler = Scaler().fit(np.zeros((1, 1)), mode="none")
-    return SimpleNamespace(config=config, has_density=False, scaler=scaler, predict=lambda x: (x[:, 0] > 0).astype(int))
+    """Two clusters, left and right of zero, and no density."""
+    return SimpleNamespace(
+        config=SimpleNamespace(augment=SimpleNamespace(noise=noise)),
+        has_density=False,
+        scaler=Scaler().fit(np.zeros((1, 1)), mode="none"),
+        predict=lambda x: (x[:, 0] > 0).astype(int),
+        predict_proba=lambda x: np.eye(2)[(x[:, 0] > 0).astype(int)],
+    )
 
 
 @pytest.mark.parametrize(("distance", "low", "high"), [(1.0, 1.0, 1.0), (0.001, 0.4, 0.6)])
 def test_rows_far_from_the_border_keep_their_cluster(distance, low, high):
     x = np.repeat([[-distance], [distance]], 500, axis=0)
-    answers = Answers(x, np.eye(2)[(x[:, 0] > 0).astype(int)], x, x[:, 0], x[:, 0])
-    found = stability(line_model(0.1), answers)
+    found = stability(Answers(line_model(0.1), x))
     assert low <= found["keeps_noise"] <= high and "keeps_walk" not in found
 
 
-def test_the_late_gap_is_the_mean_size_of_the_last_quarter():
+def test_the_late_gap_is_the_mean_absolute_gap_of_the_last_quarter():
     lines = [{"generative": value} for value in (100.0, 100.0, 100.0, 100.0, 100.0, 100.0, -2.0, 4.0)]
     assert late_gap(lines) == 3.0
     assert late_gap([{"generative": "many"}, {"objective": 1.0}]) is None

@@ -95,7 +95,7 @@ def test_files_left_out_are_counted_and_the_first_are_named(nothing):
 
 
 def test_one_start_is_said_and_several_are_listed(moons_run, wide_run):
-    assert "one start only" in text_of(wide_run / "report.html")
+    assert "only one start" in text_of(wide_run / "report.html")
     page = text_of(moons_run / "report.html")
     assert "one start only" not in page and page.count("✓ kept") == 1
 
@@ -116,7 +116,7 @@ def test_data_given_by_hand_stands_in_for_the_sample(moons_run, copy, tmp_path):
     (run / "plan.yaml").unlink()
     assert report(run) == 0
     bare = text_of(run / "report.html")
-    assert "make the report with --data" in bare and "plane" not in ids(bare)
+    assert "use --data to see more" in bare and "plane" not in ids(bare)
     np.savetxt(
         tmp_path / "few.csv", np.random.default_rng(0).normal(size=(30, 2)), delimiter=",", header="a,b", comments=""
     )
@@ -266,7 +266,7 @@ def test_a_link_in_the_folder_is_not_written_through(moons_run, copy, tmp_path, 
     [
         (["nowhere"], "There is no folder nowhere"),
         (["RUN", "--data", "digits"], "digits has 64 features, but the run was trained on 2"),
-        (["RUN", "RUN", "--ood", "circles"], "--ood is shown in the report of one run"),
+        (["RUN", "RUN", "--ood", "circles"], "--ood is only shown in the report of a single run"),
         (["RUN"] * 13, "At most 12 runs fit on one page"),
     ],
 )

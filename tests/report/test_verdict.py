@@ -72,7 +72,7 @@ def test_an_energy_gap_is_small_or_large_beside_the_spread_of_log_p():
     assert levels(replace(FINE, energy_gap=9.0, energy_spread=30.0))["training"] == "good"
 
 
-def test_samples_that_are_no_good_leave_the_clusters_as_they_are():
+def test_poor_samples_leave_the_run_fair():
     assert overall(judge(replace(FINE, sample_test=1.0))) == "fair"
 
 
@@ -91,14 +91,12 @@ def test_what_a_method_does_not_train_is_absent_not_bad():
     assert overall(judge(no_clusters)) == "good"
 
 
-def test_a_run_without_rows_asks_for_them():
+def test_a_run_without_rows_asks_for_some():
     bare = Measures(n_clusters=2, has_clusters=True, has_density=True)
-    assert {j.absent for j in judge(bare) if j.ability != "training"} == {
-        "no rows to measure on: give them with --data"
-    }
+    assert {j.absent for j in judge(bare) if j.ability != "training"} == {"no rows to measure: give some with --data"}
 
 
-def test_an_empty_cluster_that_the_guard_saw_too_is_named_once():
+def test_an_empty_cluster_that_the_guard_saw_too_is_mentioned_once():
     seen = ("1 of 4 clusters have no rows.", "ask for fewer clusters")
     found = [f.text for j in judge(replace(FINE, sizes=[40, 40, 20, 0], warnings=[seen])) for f in j.findings]
     assert found.count(seen[0]) == 1

@@ -1,4 +1,4 @@
-"""`gedi explore`: a run's report and a place to drop new data, on this machine's own address."""
+"""`gedi explore`: a run's report and a place to drop new data, served to this machine only."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def run_explore(args: argparse.Namespace) -> None:
     examples = find_examples(model, Path(args.model), args.data)
     with ExploreServer(Site(Path(args.model), examples), port=args.port) as server:
         say(out, server.url)
-        say(err, "open it in a browser on this machine; only who has this address gets an answer; Ctrl-C ends it")
+        say(err, "open this URL in a browser on this machine; only someone with the URL can connect; Ctrl-C stops it")
         if args.browser:
             webbrowser.open(server.url)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            say(err, "gedi explore has ended")
+            say(err, "gedi explore has stopped")
     _leave()
 
 
 def _leave() -> None:
-    """End the program here: on Python's own way out a thread of torch's may abort it, and nothing is left to save."""
+    """End the process here: in Python's normal shutdown, a torch thread may abort it, and nothing is left to save."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -18,35 +18,51 @@ if TYPE_CHECKING:
     from gedi.data import Dataset
     from gedi.training.model import TrainedModel
 
-MOST_VALUES = 2**28  # of one draw of samples: 1 GiB in float32
+MOST_VALUES = 2**28  # in one draw of samples: 1 GiB in float32
 
 
 def run_predict(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data import checked_blocks, stream
     from gedi.data.output import TABLES, check_new, new_table
-    from gedi.report.tables import image_names, prediction_columns
 
     path = Path(args.out)
     check_new(path, TABLES)
     model = runs.load(args.model)
     data = stream(args.data, label_column=args.label_column, **model.reading)
     rows, shape = 0, model.image_shape
-    density = model.has_density
-    if not density:
+    if not model.has_density:
         say(err, f"{args.model} was trained without a density: log_density and ood_score are left out")
     with new_table(path) as write:
         for block in checked_blocks(data.blocks, n_features=model.n_features, name=args.data, image_shape=shape):
-            names = None if data.files is None else data.files[rows : rows + len(block)]
-            write(image_names(names) | prediction_columns(model, block, embed=args.embed, density=density))
+            names = {} if data.files is None else _image_column(data.files[rows : rows + len(block)])
+            write(names | prediction_columns(model, block, embed=args.embed))
             rows += len(block)
     say(out, f"{rows} rows -> {args.out}")
+
+
+def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = False) -> dict[str, np.ndarray]:
+    """What the model says about rows, one column per answer; without a trained density, no answers about it."""
+    probability = model.predict_proba(rows)
+    columns = {"cluster": probability.argmax(1), "probability": probability.max(1)}
+    if model.has_density:
+        columns |= {"log_density": model.score_samples(rows), "ood_score": model.ood_score(rows)}
+    if embed:
+        columns |= {f"embedding_{i}": column for i, column in enumerate(model.transform(rows).T)}
+    return columns
+
+
+def _image_column(files: list[str]) -> dict[str, np.ndarray]:
+    """The names of image files as a column; what is not UTF-8 is written with backslashes."""
+    import numpy as np
+
+    return {"image": np.array([name.encode("utf-8", "backslashreplace").decode() for name in files])}
 
 
 def run_sample(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data.output import TABLES, check_new, new_file, new_table
-    from gedi.report.tables import draw_samples
+    from gedi.report.pictures import write_samples
 
     path = Path(args.out)
     check_new(path, (*TABLES, ".png"))
@@ -58,11 +74,11 @@ def run_sample(args: argparse.Namespace) -> None:
         )
     most = MOST_VALUES // model.n_features
     if args.n > most:
-        raise DataError(f"{args.n:,} samples were asked for, at most {most:,} are drawn at once: use several --seed.")
+        raise DataError(f"At most {most:,} samples can be drawn at once, got -n {args.n:,}: use several --seed.")
     samples = model.sample(args.n, seed=args.seed)
     if path.suffix.lower() == ".png":
         with new_file(path, (".png",)) as part:
-            draw_samples(model, samples, part)
+            write_samples(model, samples, part)
     else:
         names = model.columns or [f"x{i}" for i in range(model.n_features)]
         columns = dict(zip(names, samples.T, strict=True))

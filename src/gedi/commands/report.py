@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from gedi.data import Dataset
     from gedi.experiments.outcome import Outcome
+    from gedi.training.model import TrainedModel
 
 PAGE, COMPARISON = "report.html", "gedi-comparison.html"
 
@@ -27,24 +28,26 @@ def run_report(args: argparse.Namespace) -> None:
     folders = [Path(folder) for folder in args.models]
     if len(folders) > MOST:
         raise ConfigError(f"At most {MOST} runs fit on one page, got {len(folders)}.")
+    if len(folders) > 1 and args.ood:
+        raise ConfigError("--ood is only shown in the report of a single run: give one RUN.")
     for folder in folders:
         if not folder.is_dir():
             raise RunError(f"There is no folder {folder}: check the path.")
-    if len(folders) == 1:
-        data = _load(args.data, args.label_column, folders[0])
-        html = run_page(read_run(folders[0], data=data, foreign=_load(args.ood, None, folders[0])))
-        path = folders[0] / PAGE
-    elif args.ood:
-        raise ConfigError("--ood is shown in the report of one run: give one RUN.")
-    else:
-        read = [read_run(folder, data=_load(args.data, args.label_column, folder)) for folder in folders]
-        html = comparison_page(read)
-        path = Path(COMPARISON)
+    runs = [read_run(folder) for folder in folders]
+    for run in runs:
+        if run.model is not None:  # a run that diverged has no model to show data to
+            run.given = _load(args.data, args.label_column, run.model)
+            run.foreign = _load(args.ood, None, run.model)
+    html = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
+    path = folders[0] / PAGE if len(runs) == 1 else Path(COMPARISON)
     say(out, f"wrote {write_page(html, Path(args.out) if args.out else path)}")
 
 
-def write_run_report(folder: Path, data: Dataset | None) -> Path:
-    """The page of a run that has just ended, and the sample of its data that later pages are made from."""
+def write_run_report(folder: Path, data: Dataset | None, model: TrainedModel | None = None) -> Path:
+    """The page of a run that has just ended, and the sample of its data that later pages are made from.
+
+    ``model`` is the model that was trained; None if it diverged, or if it has to be read from the folder.
+    """
     from gedi.report.data_sample import sample_of, write_sample
     from gedi.report.page import write_page
     from gedi.report.run_page import run_page
@@ -52,32 +55,37 @@ def write_run_report(folder: Path, data: Dataset | None) -> Path:
 
     if data is not None:
         write_sample(sample_of(data), folder)
-    return write_page(run_page(read_run(folder)), folder / PAGE)
+    return write_page(run_page(read_run(folder, model)), folder / PAGE)
 
 
 def write_demo_report(outcome: Outcome, folder: Path, trained: dict[str, tuple[Path, np.ndarray]]) -> list[Path]:
-    """The demo's page, and one beside it for each of its GEDI runs."""
+    """The demo's page, and beside it one for each of its GEDI runs."""
+    from PIL import Image
+
     from gedi.data import Dataset
-    from gedi.report.page import Section, render, write_page
+    from gedi.report.page import render, write_page
+    from gedi.report.pictures import data_uri
     from gedi.report.run_page import run_page
     from gedi.report.run_view import read_run
 
     pages = []
     for name, (run_folder, x) in trained.items():
-        run = read_run(run_folder, data=Dataset(name, x))
-        run.name = f"GEDI on {name}"
+        run = read_run(run_folder)
+        run.name, run.given = f"GEDI on {name}", Dataset(name, x)
         pages.append(write_page(run_page(run), folder / f"{name}.html"))
-    section = Section(outcome.title, outcome.columns, outcome.rows, outcome.notes, list(outcome.files))
-    section.links = [(f"the report of {path.stem}", path.name) for path in pages]
-    html = render("demo.html.j2", title="gedi demo", sections=[section])
+    pictures = [(path.stem, data_uri(Image.open(path))) for path in outcome.files]
+    html = render("demo.html.j2", title="gedi demo", outcome=outcome, pages=pages, pictures=pictures)
     return [write_page(html, folder / PAGE), *pages]
 
 
-def _load(name: str | None, label_column: str | None, folder: Path) -> Dataset | None:
-    """Data to show, read as the run's model is used to; a run that diverged has no model to show it to."""
-    from gedi import runs
-    from gedi.data import load
+def _load(name: str | None, label_column: str | None, model: TrainedModel) -> Dataset | None:
+    """Data to show, read and checked as the model expects it."""
+    from gedi.data import checked_blocks, load
 
-    if name is None or not (folder / runs.MODEL).is_file():
+    if name is None:
         return None
-    return load(name, label_column=label_column, **runs.load(folder).reading)
+    data = load(name, label_column=label_column, **model.reading)
+    known = {"n_features": model.n_features, "image_shape": model.image_shape}
+    for _ in checked_blocks([data.x], name=data.name, **known):
+        pass
+    return data

@@ -1,10 +1,12 @@
 """Scales rows of any unit and offset to zero mean and unit size, or black to -1 and white to 1, and back."""
 
+import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
+from PIL import Image
 
 from gedi.data.streaming import is_mapped, release, row_blocks, scratch
 from gedi.errors import ConfigError, DataError
@@ -13,6 +15,7 @@ Mode = Literal["global", "feature", "pixels", "none"]
 
 BLOCK = 1 << 20  # numbers converted to float64 at a time: images in bytes would take eight times the memory
 WHITES = (1.0, 16.0, 255.0, 65535.0)  # usual values of white: shares, scikit-learn's digits, bytes, 16 bits
+THUMBNAIL = 96  # pixels of the longest side
 FAR = 1e15  # in units of the spread: values beyond are clipped, as float32 ends at 3e38
 
 
@@ -131,6 +134,23 @@ def values_of_bytes(pixels: np.ndarray, black: float, white: float) -> np.ndarra
         values[start : start + len(some)] = black + some * ((white - black) / 255.0)
         release(values)
     return values
+
+
+def bytes_of_values(values: np.ndarray, image_shape: tuple[int, ...], black: float, white: float) -> np.ndarray:
+    """Rows of values [n, d] as images of bytes [n, H, W, C], black 0 and white 255; values beyond them are clipped."""
+    shares = (np.asarray(values, dtype=np.float64) - black) / max(white - black, 1e-12)
+    return (255 * shares.clip(0, 1)).round().astype(np.uint8).reshape(-1, *image_shape)
+
+
+def thumbnail(values: np.ndarray, image_shape: tuple[int, ...], black: float, white: float) -> bytes:
+    """One row of values as a small PNG."""
+    (pixels,) = bytes_of_values(values[None], image_shape, black, white)
+    picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+    picture.thumbnail((THUMBNAIL, THUMBNAIL))
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return file.getvalue()
+
 
 
 def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:

@@ -12,7 +12,7 @@ from gedi.experiments.cells import MODELS, Cell, cell_data, run_cells
 from gedi.experiments.landscapes import draw_landscape
 from gedi.experiments.outcome import Outcome, Say
 from gedi.experiments.summary import NOTE_JEM, divergence_notes
-from gedi.report.tables import image_grid
+from gedi.report.pictures import write_samples
 
 DATASETS = {"moons": 2, "circles": 2, "digits": 10}
 METHODS = {"kmeans": "k-means", "swav": "SwAV", "jem": "JEM", "gedi": "GEDI"}
@@ -56,5 +56,5 @@ def _picture(cell: Cell, nmi: float, out: Path) -> Path:
     path = out / f"{cell.dataset}.png"
     if model.image_shape is None:
         return draw_landscape(model, cell_data(cell).x_train, path, f"GEDI on {cell.dataset}, NMI {nmi:.2f}")
-    image_grid(model.sample(64), model.image_shape).savefig(path, dpi=120)
+    write_samples(model, model.sample(64), path)
     return path

@@ -1,4 +1,4 @@
-"""A run's report on this machine's own address, with a place to drop new data on."""
+"""A run's report, with a place to drop new data on, served to this machine only."""
 
 from gedi.explore.examples import Examples, find_examples
 from gedi.explore.server import ExploreServer

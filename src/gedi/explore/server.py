@@ -1,7 +1,7 @@
-"""HTTP on the loopback address, for one user of this machine who has the token; everybody else is refused.
+"""HTTP on the loopback address, for the one user of this machine who has the token; everyone else is refused.
 
-A page elsewhere could make the user's own browser send requests here. So the Host must be this very address (a name
-that was pointed at 127.0.0.1 is not), requests that other origins caused are turned away, and every path begins with
+A page from elsewhere could make the user's own browser send requests here. Therefore the Host must be this very
+address, not a name that points to 127.0.0.1; requests caused by other origins are refused; and every path begins with
 a token that no other page can know.
 """
 
@@ -22,9 +22,9 @@ from gedi.explore.site import Reply, Site, problem
 from gedi.explore.uploads import BODY_BYTES
 
 ADDRESS = "127.0.0.1"
-NAME_HEADER = "X-File-Name"  # percent-encoded; a header of our own also makes browsers ask before they cross origins
+NAME_HEADER = "X-File-Name"  # percent-encoded; a custom header also makes browsers ask before they cross origins
 SILENCE = 30.0  # seconds a request may stay silent
-SLOWEST = 60.0  # seconds a body may take: 32 MB on this machine's own address take less than one
+SLOWEST = 60.0  # seconds a body may take; 32 MB on the loopback address take less than one
 SAME_ORIGIN = ("same-origin", "none")  # "none": typed or bookmarked, not caused by a page
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -38,7 +38,7 @@ HEADERS = {
 
 
 class ExploreServer(ThreadingHTTPServer):
-    """Serves a site to whoever has the ``url``; ``port`` 0 takes a free one."""
+    """Serves a site to whoever has the ``url``; ``port`` 0 picks a free one."""
 
     daemon_threads = True
 
@@ -50,15 +50,17 @@ class ExploreServer(ThreadingHTTPServer):
         try:
             super().__init__((ADDRESS, port), Handler)
         except (OSError, OverflowError) as error:
-            raise ConfigError(f"Port {port} cannot be used ({error}): choose another --port, or none.") from error
+            raise ConfigError(
+                f"Port {port} cannot be used ({error}): choose another --port, or leave it out."
+            ) from error
 
     def server_bind(self) -> None:
-        socketserver.TCPServer.server_bind(self)  # HTTPServer's own would look the host up, and ask a name server
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's own would ask a name server for the host's name
         self.server_name, self.server_port = ADDRESS, self.server_address[1]
 
     def server_close(self) -> None:
-        """Lets an answer that is being worked out end: a thread that is cut off inside torch takes the program down."""
-        self.answering.acquire()  # and never gives it back
+        """Wait for an answer in progress to end: stopping a thread inside torch would abort the program."""
+        self.answering.acquire()  # and never released
         super().server_close()
 
     @property
@@ -66,7 +68,7 @@ class ExploreServer(ThreadingHTTPServer):
         return f"http://{ADDRESS}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away is no event."""
+        """A closed connection is not an error."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -90,19 +92,19 @@ class Handler(BaseHTTPRequestHandler):
         hosts = self.headers.get_all("Host", [])
         own = [f"{name}:{self.server.server_port}" for name in (ADDRESS, "localhost")]
         if len(hosts) != 1 or hosts[0].lower() not in own:
-            return problem(421, "This address is not served here.")
+            return problem(421, "This server does not answer for that host name.")
         origins = self.headers.get_all("Origin", [])
         if any(origin != f"http://{hosts[0].lower()}" for origin in origins):
-            return problem(403, "Requests of other pages are not answered.")
+            return problem(403, "Requests from other pages are not answered.")
         if self.headers.get("Sec-Fetch-Site", "none") not in SAME_ORIGIN:
-            return problem(403, "Requests of other pages are not answered.")
+            return problem(403, "Requests from other pages are not answered.")
         start, token, path = (*self.path.split("/", 2), "", "")[:3]
         if start or not secrets.compare_digest(token.encode(), self.server.token.encode()):
             return problem(403, "The token is missing or wrong: use the address that gedi explore printed.")
         return then(path)
 
     def _get(self, path: str) -> Reply:
-        if self.path == self._home.rstrip("/"):  # names in the page would be looked for beside the token, not under it
+        if self.path == self._home.rstrip("/"):  # relative links would be resolved beside the token, not under it
             return Reply(307, "text/plain", b"")
         with self.server.answering:
             return self.server.site.get(path)
@@ -111,23 +113,21 @@ class Handler(BaseHTTPRequestHandler):
         lengths = self.headers.get_all("Content-Length", [])
         length = lengths[0] if len(lengths) == 1 else ""
         if self.headers.get("Transfer-Encoding") or not length:
-            return problem(411, "The length of the file must be said before it, once.")
+            return problem(411, "The request must state the length of the file, once.")
         if not (length.isascii() and length.isdecimal() and len(length) < 20):
             return problem(400, "The length of the file is not a number.")
         if int(length) > BODY_BYTES:
-            return problem(
-                413,
-                f"The file has {int(length):,} bytes, at most {BODY_BYTES:,} are read here: use gedi predict for it.",
-            )
+            size = f"The file has {int(length):,} bytes, but at most {BODY_BYTES:,} are read here"
+            return problem(413, f"{size}: use gedi predict for it.")
         with self.server.reading:
             body = self._body(int(length))
             if len(body) < int(length):
-                return problem(400, "The file ends before its length, or comes too slowly.")
+                return problem(400, "The file is shorter than its stated length, or arrives too slowly.")
             with self.server.answering:
                 return self.server.site.post(path, body, unquote(self.headers.get(NAME_HEADER, ""))[:1000])
 
     def _body(self, length: int) -> bytes:
-        """As much of a body as comes in time."""
+        """As much of a body as arrives in time."""
         body, until = io.BytesIO(), time.monotonic() + SLOWEST
         while (left := length - body.tell()) and time.monotonic() < until:
             if not (some := self.rfile.read1(left)):
@@ -150,7 +150,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(reply.body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the parser of requests refuses; a method it does not know, it calls 501."""
+        """The answer to what the request parser refuses; it calls an unknown method 501."""
         self.close_connection = True
         if code == 501:
             self._reply(problem(405, "Only GET and POST are answered."))
@@ -158,4 +158,4 @@ class Handler(BaseHTTPRequestHandler):
             self._reply(problem(code, message or "The request cannot be read."))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged: addresses hold the token."""
+        """Nothing is logged, since URLs contain the token."""

@@ -1,4 +1,4 @@
-"""The pages and answers of `gedi explore`; no path of a request is ever a path of a file."""
+"""The pages and answers of `gedi explore`. The path of a request is never used as the path of a file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 from gedi.errors import GediError, RunError
 from gedi.explore.answers import answer
 from gedi.explore.examples import Examples
-from gedi.explore.pixels import thumbnail
-from gedi.explore.uploads import BODY_BYTES, ROWS, rows_of
+from gedi.explore.uploads import BODY_BYTES, rows_of
 from gedi.files.reading import opened, shown, whole
 from gedi.files.writing import finite
 
 REPORT = "report.html"
 REPORT_BYTES = 2**26
-POINTS = 1_000  # of the examples drawn in the plane
+POINTS = 1_000  # examples drawn in the plane
 PANEL = {
     "": ("index.html", "text/html"),
     "panel.css": ("panel.css", "text/css"),
@@ -29,8 +28,8 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# A report is one file with everything in it. The folder may come from a stranger: it can draw, but reach nothing,
-# this server included, because a sandboxed page has no origin.
+# A report is a single file, which may come from a stranger. It can draw, but not reach anything, not even this server:
+# a sandboxed page has no origin.
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; worker-src blob:; base-uri 'none'; form-action 'none'; "
@@ -39,7 +38,7 @@ REPORT_POLICY = (
 
 
 class Reply(NamedTuple):
-    """What is sent back."""
+    """The answer to one request."""
 
     status: int
     kind: str
@@ -48,7 +47,7 @@ class Reply(NamedTuple):
 
 
 class Site:
-    """One run, what to compare new rows with, and what can be asked."""
+    """One run, and the examples to compare new rows with."""
 
     def __init__(self, folder: Path, examples: Examples) -> None:
         self.folder, self.examples, self.model = folder, examples, examples.model
@@ -64,7 +63,7 @@ class Site:
             return self._report()
         picture = re.fullmatch(r"example/([0-9]{1,6})\.png", path)
         if picture and self.model.image_shape is not None and int(picture[1]) < len(self.examples.rows):
-            return Reply(200, "image/png", thumbnail(self.examples.rows[int(picture[1])], self.model))
+            return Reply(200, "image/png", self.examples.picture(self.examples.rows[int(picture[1])]))
         return problem(404, "There is nothing here.")
 
     def post(self, path: str, body: bytes, name: str) -> Reply:
@@ -92,8 +91,8 @@ class Site:
             "image": list(model.image_shape) if model.image_shape else None,
             "examples": {"kind": shown(examples.kind, 100), "rows": len(examples.rows)},
             "points": examples.rows[:POINTS].tolist() if in_plane else None,
-            "point_clusters": examples.clusters[:POINTS].tolist() if in_plane else None,
-            "limits": {"bytes": BODY_BYTES, "rows": ROWS},
+            "point_clusters": examples.cluster[:POINTS].tolist() if in_plane else None,
+            "limits": {"bytes": BODY_BYTES},
         }
 
     def _report(self) -> Reply:
@@ -113,7 +112,7 @@ def _panel(name: str) -> bytes:
 
 
 def as_json(status: int, content: dict[str, Any]) -> Reply:
-    """JSON; what is not finite is null."""
+    """JSON, with null for numbers that are not finite."""
     return Reply(status, "application/json", json.dumps(finite(content)).encode())
 
 

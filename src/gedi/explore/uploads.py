@@ -1,4 +1,4 @@
-"""What was dropped on the page, as rows: a table, a NumPy file or a picture, told apart by their first bytes."""
+"""Files dropped on the page, as rows: tables, NumPy files or pictures, told apart by their first bytes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gedi.data.folder import UNREADABLE, read_folder
 from gedi.errors import DataError
 from gedi.training.model import TrainedModel
 
-BODY_BYTES = 32 * 2**20  # of one file
-UNPACKED_BYTES = 256 * 2**20  # of an .npz file, all of it
-PIXELS = 40_000_000  # of one picture
-ROWS = 2_000  # answered; the command line answers any number
+BODY_BYTES = 32 * 2**20  # in one file
+UNPACKED_BYTES = 256 * 2**20  # in a whole .npz file
+PIXELS = 40_000_000  # in one picture
+ROWS = 2_000  # answered; gedi predict has no limit
 KINDS = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
 
 
 def rows_of(body: bytes, name: str, model: TrainedModel) -> tuple[np.ndarray, bool]:
-    """The first ``ROWS`` rows [n, d] in a file, and whether there are more; ``name`` is only for messages."""
+    """The first ``ROWS`` rows [n, d] in a file, and whether there are more; ``name`` is used in messages only."""
     if not body:
         raise DataError(f"{name} is empty: there is nothing to look at.")
     suffix = next((suffix for start, suffix in KINDS.items() if body.startswith(start)), None)
@@ -47,7 +47,7 @@ def rows_of(body: bytes, name: str, model: TrainedModel) -> tuple[np.ndarray, bo
 def _first_rows(path: Path, name: str, model: TrainedModel) -> tuple[np.ndarray, bool]:
     blocks, count = [], 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a column that only numbers the rows is left out, which is what is wanted
+        warnings.simplefilter("ignore")  # about a column of row numbers, which is rightly left out
         found = stream(path, columns=model.columns, drop=None)
         for block in checked_blocks(found.blocks, n_features=model.n_features, name=name):
             blocks.append(block)
@@ -64,7 +64,7 @@ def _check_text(body: bytes, name: str) -> None:
         is_text = False
     if not is_text:
         raise DataError(
-            f"{name} is not data that can be read: drop a .csv or .tsv in UTF-8, an .npy, an .npz, a PNG or a JPEG."
+            f"{name} cannot be read as data: drop a .csv or .tsv file in UTF-8, an .npy, an .npz, a PNG or a JPEG."
         )
 
 
@@ -76,25 +76,25 @@ def _check_unpacked(body: bytes, name: str) -> None:
         raise DataError(f"{name} is a damaged archive: save it again with np.savez.") from error
     if size > UNPACKED_BYTES:
         raise DataError(
-            f"{name} takes {size:,} bytes unpacked, at most {UNPACKED_BYTES:,} are read here: use gedi predict for it."
+            f"{name} has {size:,} bytes unpacked, but at most {UNPACKED_BYTES:,} are read here: use gedi predict."
         )
 
 
 def _picture(body: bytes, name: str, suffix: str, model: TrainedModel) -> np.ndarray:
     if model.image_shape is None:
         raise DataError(
-            f"{name} is a picture, but the run was trained on rows of {model.n_features} features: drop such rows."
+            f"{name} is a picture, but the run was trained on rows of {model.n_features} features: drop rows instead."
         )
     height, width, channels = model.image_shape
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow would warn of what is refused below
+            warnings.simplefilter("ignore")  # Pillow would warn about what is refused below
             with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as image:
                 across, down = image.size
     except UNREADABLE as error:
         raise DataError(f"{name} cannot be read as a picture: it is damaged.") from error
     if across * down > PIXELS:
-        raise DataError(f"{name} has {across * down:,} pixels, at most {PIXELS:,} are read: make it smaller.")
+        raise DataError(f"{name} has {across * down:,} pixels, but at most {PIXELS:,} are read: make it smaller.")
     with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
         (Path(folder) / f"dropped{suffix}").write_bytes(body)
         try:

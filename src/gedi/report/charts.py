@@ -1,19 +1,24 @@
-"""Charts as plain data for plotly.js, without colours of the page: those follow the reader's light or dark mode."""
+"""Charts as plain data for plotly.js. Page colours are left out: they follow the reader's light or dark mode."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gedi.report.look import PALETTE, colour, compact, literal, short, symbol
+from gedi.report.data_sample import DataSample
+from gedi.report.look import PALETTE, colour, compact, literal, rgb, short, symbol
 from gedi.report.measures import Answers, spectrum
 
 Chart = dict[str, Any]  # {"data": traces, "layout": layout}
 POINTS = 1_500  # in one chart
 BINS = 48
 DASHES = ("solid", "dot", "dash", "dashdot", "longdash")
+COLUMNS = 24  # in the chart of profiles
+TOP = 5  # columns named for each cluster
+TELLING = 0.5  # standard deviations; smaller differences are not mentioned
 
 
 def chart(data: list[dict[str, Any]], *, height: int = 360, **layout: Any) -> Chart:
@@ -24,11 +29,6 @@ def axis(title: str = "", **options: Any) -> dict[str, Any]:
     return ({"title": {"text": title}} if title else {}) | options
 
 
-def few(count: int, most: int = POINTS) -> np.ndarray:
-    """Places of at most ``most`` rows, evenly spread: the same ones every time."""
-    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(int)
-
-
 def clusters_as_traces(
     points: np.ndarray,
     cluster: np.ndarray,
@@ -37,9 +37,9 @@ def clusters_as_traces(
     places: np.ndarray | None = None,
     **more: Any,
 ) -> list[dict[str, Any]]:
-    """One scatter trace a cluster, each with its colour and its symbol; ``places`` ride along as custom data."""
+    """One scatter trace per cluster, each with its own colour and symbol; ``places`` go along as custom data."""
     traces = []
-    for k in np.unique(cluster):
+    for k in np.unique(cluster).tolist():
         mine = np.flatnonzero(cluster == k)
         trace: dict[str, Any] = {
             "type": "scatter",
@@ -47,13 +47,7 @@ def clusters_as_traces(
             "name": f"cluster {k}",
             "x": compact(points[mine, 0]),
             "y": compact(points[mine, 1]),
-            "marker": {
-                "color": colour(int(k)),
-                "symbol": symbol(int(k)),
-                "size": 6,
-                "opacity": 0.8,
-                "line": {"width": 0},
-            },
+            "marker": {"color": colour(k), "symbol": symbol(k), "size": 6, "opacity": 0.8, "line": {"width": 0}},
             **more,
         }
         if text is not None:
@@ -64,8 +58,11 @@ def clusters_as_traces(
     return traces
 
 
+# ---- embedding ----
+
+
 def two_directions(embedding: np.ndarray) -> np.ndarray:
-    """The two main directions of the embedding (PCA), signs fixed so that the picture is the same every time."""
+    """The two main directions of the embedding (PCA), with signs fixed so that the picture never flips."""
     centred = embedding - embedding.mean(0)
     _, _, directions = np.linalg.svd(centred, full_matrices=False)
     directions = directions[:2]
@@ -75,7 +72,7 @@ def two_directions(embedding: np.ndarray) -> np.ndarray:
 
 
 def embedding_map(answers: Answers, labels: Sequence[str] | None, shown: np.ndarray, *, thumbnails: bool) -> Chart:
-    """The rows where the embedding puts them; with thumbnails the page draws what is hovered over itself."""
+    """Rows where the embedding puts them. With thumbnails, the page itself draws what the reader hovers over."""
     points = two_directions(answers.embedding)[shown]
     cluster = answers.cluster[shown]
     text = [describe(answers, i, labels) for i in shown]
@@ -108,11 +105,15 @@ def embedding_map(answers: Answers, labels: Sequence[str] | None, shown: np.ndar
 
 def describe(answers: Answers, row: int, labels: Sequence[str] | None) -> str:
     """One row in words."""
-    label = "" if labels is None else f"<br>label {literal(labels[row])} (not used in training)"
-    return (
-        f"row {row} of the sample<br>cluster {answers.cluster[row]}, probability {answers.confidence[row]:.3f}"
-        f"<br>log p {short(float(answers.log_density[row]))}{label}"
-    )
+    said = [
+        f"row {row} of the sample",
+        f"cluster {answers.cluster[row]}, probability {answers.confidence[row]:.3f}",
+    ]
+    if answers.model.has_density:
+        said.append(f"log p {short(float(answers.log_density[row]))}")
+    if labels is not None:
+        said.append(f"label {literal(labels[row])} (not used in training)")
+    return "<br>".join(said)
 
 
 def spectrum_chart(embedding: np.ndarray) -> Chart:
@@ -128,8 +129,11 @@ def spectrum_chart(embedding: np.ndarray) -> Chart:
     return chart([bars], height=260, xaxis=axis("direction"), yaxis=axis("% of singular values"), showlegend=False)
 
 
+# ---- density ----
+
+
 def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
-    """Scores of several sets of rows as outlines; what lies far out is counted in the outermost bins."""
+    """Scores of several sets of rows as outlines; outliers are counted in the outermost bins."""
     own = next(iter(scores.values()))
     low, high = np.quantile(own, [0.002, 0.998])
     width = max(float(high - low), 1e-9)
@@ -152,6 +156,80 @@ def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
                 "hovertemplate": "%{y:.1f} % at %{x:.3g}",
             }
         )
-    # Noise that all falls off the edge must not flatten the data.
+    # Noise that all falls into one bin must not flatten the data.
     highest = 1.6 * max(traces[0]["y"])
     return chart(traces, height=320, xaxis=axis(title), yaxis=axis("% of rows", range=[0, highest]))
+
+
+# ---- columns ----
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One cluster in words: the columns in which it differs most, and by how many standard deviations."""
+
+    cluster: int
+    rows: int
+    differences: list[tuple[str, float]]
+
+
+def differences(rows: np.ndarray, cluster: np.ndarray, n_clusters: int) -> np.ndarray:
+    """Mean of each cluster minus the mean of all other rows, in standard deviations of the column: [clusters, d].
+
+    NaN for a cluster that has no rows, or all of them.
+    """
+    rows = np.asarray(rows, dtype=np.float64)
+    spread = rows.std(0)
+    spread = np.where(spread > 0, spread, 1.0)
+    found = np.full((n_clusters, rows.shape[1]), np.nan)
+    for k in range(n_clusters):
+        mine = cluster == k
+        if mine.any() and not mine.all():
+            found[k] = (rows[mine].mean(0) - rows[~mine].mean(0)) / spread
+    return found
+
+
+def profiles(sample: DataSample, cluster: np.ndarray, found: np.ndarray) -> list[Profile]:
+    """The most telling columns of each cluster, from the `differences` found."""
+    made = []
+    for k, line in enumerate(found):
+        if np.isnan(line).all():
+            continue
+        top = [i for i in np.argsort(-np.abs(line), kind="stable")[:TOP] if abs(line[i]) >= TELLING]
+        made.append(Profile(k, int((cluster == k).sum()), [(sample.feature(int(i)), float(line[i])) for i in top]))
+    return made
+
+
+def profile_chart(sample: DataSample, found: np.ndarray) -> Chart | None:
+    """Clusters against the most telling columns, as a heat map of the `differences` found."""
+    used = np.flatnonzero(~np.isnan(found).all(axis=1))
+    if not len(used):
+        return None
+    strength = np.abs(found[used]).max(0)
+    columns = np.sort(np.argsort(-strength, kind="stable")[:COLUMNS])[::-1]
+    z = found[np.ix_(used, columns)].T
+    top = max(1.0, float(np.abs(z).max()))
+    names = [literal(sample.feature(int(i))) for i in columns]
+    # The page shines through, light or dark, so that the numbers in the cells can be read.
+    below, above = ("rgba({},{},{},0.6)".format(*rgb(i)) for i in (0, 3))
+    heat = {
+        "type": "heatmap",
+        "z": [compact(line, 3) for line in z],
+        "x": [f"cluster {k}" for k in used],
+        "y": list(range(len(columns))),
+        "colorscale": [[0, below], [0.5, "rgba(140,140,140,0.08)"], [1, above]],
+        "zmin": -top,
+        "zmax": top,
+        "xgap": 2,
+        "ygap": 2,
+        "texttemplate": "%{z:+.1f}" if len(used) <= 12 else None,
+        "customdata": [[name] * len(used) for name in names],
+        "hovertemplate": "%{customdata}, %{x}: %{z:+.2f} standard deviations<extra></extra>",
+        "colorbar": {"thickness": 10, "len": 0.8},
+    }
+    return chart(
+        [heat],
+        height=120 + 26 * len(columns),
+        xaxis=axis(type="category", side="top", showgrid=False),
+        yaxis=axis(tickvals=list(range(len(columns))), ticktext=names, showgrid=False, automargin=True, zeroline=False),
+    )

@@ -9,9 +9,10 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics.cluster import contingency_matrix
 
 from gedi.evaluation import nmi
-from gedi.report.charts import Chart, axis, chart, clusters_as_traces, few, two_directions
-from gedi.report.curves import GAP, OBJECTIVE, History, curves
+from gedi.report.charts import Chart, axis, chart, clusters_as_traces, two_directions
+from gedi.report.history import GAP, NAMES, OBJECTIVE, History, curves
 from gedi.report.look import literal, percent, score, short
+from gedi.report.measures import few
 from gedi.report.page import render
 from gedi.report.run_page import about, flat
 from gedi.report.run_view import RunView
@@ -19,18 +20,13 @@ from gedi.report.verdict import headline, overall
 
 MOST = 12  # runs on one page
 SMALL = 600  # points of each of the small maps
-CURVES = {
-    GAP: ("Energy gap", "nats"),
-    OBJECTIVE: ("Objective", "label-free objective"),
-    "clustering_augment": ("L_DI, augmented views", "loss"),
-    "negative_free": ("L_NF", "loss"),
-}
+UNITS = {GAP: "nats", OBJECTIVE: "label-free objective", "clustering_augment": "loss", "negative_free": "loss"}
 
 
 def comparison_page(runs: list[RunView]) -> str:
     """One page about several runs."""
     names = distinct([run.name for run in runs])
-    charts = {f"curve-{name}": made for name in CURVES if (made := _overlaid(runs, names, name)) is not None}
+    charts = {f"curve-{name}": made for name in UNITS if (made := _overlaid(runs, names, name)) is not None}
     shared, members = shared_clusterings(runs)
     context: dict[str, Any] = {"agreement": None, "maps": []}
     context["apart"] = [name for i, name in enumerate(names) if i not in members and has_clustering(runs[i])]
@@ -49,7 +45,7 @@ def comparison_page(runs: list[RunView]) -> str:
         verdicts=[(overall(run.judgements), headline(run.judgements)) for run in runs],
         differing=differing([dict(flat(run.settings)) for run in runs]),
         measures=[(label, [value(run) for run in runs]) for label, value in MEASURES],
-        curves=[(f"curve-{name}", title) for name, (title, _) in CURVES.items()],
+        curves=[(f"curve-{name}", NAMES[name][0].upper() + NAMES[name][1:]) for name in UNITS],
         indices=list(members),
         sheet=None,
         **context,
@@ -57,7 +53,7 @@ def comparison_page(runs: list[RunView]) -> str:
 
 
 def distinct(names: list[str]) -> list[str]:
-    """Names that tell runs apart: folders in different places may be called the same.
+    """Names that tell runs apart: folders in different places may have the same name.
 
     >>> distinct(["run", "other", "run"])
     ['run (1)', 'other', 'run (2)']
@@ -69,7 +65,7 @@ def distinct(names: list[str]) -> list[str]:
 
 
 def differing(settings: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
-    """Settings that are not the same in all runs, with the value in each."""
+    """Settings that differ between the runs, with the value in each."""
     names = dict.fromkeys(name for one in settings for name in one)
     lines = [(name, [one.get(name, "–") for one in settings]) for name in names]
     return [(name, values) for name, values in lines if len(set(values)) > 1]
@@ -78,19 +74,16 @@ def differing(settings: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
 MEASURES = [
     ("NMI with the labels (not used in training)", lambda r: score(r.label_scores.get("nmi"))),
     ("accuracy with the labels (not used in training)", lambda r: score(r.label_scores.get("accuracy"))),
-    (
-        "objective (label-free, comparable between runs of the same settings)",
-        lambda r: short(r.results.get("objective")),
-    ),
+    ("objective (label-free; compare runs of the same settings)", lambda r: short(r.results.get("objective"))),
     ("mean certainty of a row’s cluster", lambda r: percent(r.measures.confidence)),
     ("rows between clusters", lambda r: percent(r.measures.unsure)),
-    ("keep their cluster under noise", lambda r: percent(r.measures.keeps_noise)),
-    ("keep their cluster along walks", lambda r: percent(r.measures.keeps_walk)),
-    ("clusters without rows", lambda r: short(r.measures.empty) if r.measures.sizes else "–"),
+    ("rows that keep their cluster under noise", lambda r: percent(r.measures.keeps_noise)),
+    ("rows that keep their cluster along walks", lambda r: percent(r.measures.keeps_walk)),
+    ("empty clusters", lambda r: short(r.measures.empty) if r.measures.sizes else "–"),
     ("entropy of the cluster sizes", lambda r: percent(r.measures.entropy)),
     ("effective rank of the embedding", lambda r: short(r.measures.effective_rank)),
     ("log p tells data from noise (AUROC)", lambda r: score(r.measures.noise_auroc)),
-    ("samples told from data (50 % is best)", lambda r: percent(r.measures.sample_test)),
+    ("samples can be told from data (50 % is best)", lambda r: percent(r.measures.sample_test)),
     ("energy gap late in training", lambda r: short(r.measures.energy_gap)),
     ("seconds of training", lambda r: short(r.results.get("seconds"))),
     ("gradient evaluations of the sampler and walks", lambda r: short(r.results.get("gradient_evaluations"))),
@@ -98,9 +91,9 @@ MEASURES = [
 
 
 def shared_clusterings(runs: list[RunView]) -> tuple[RunView, dict[int, np.ndarray]]:
-    """The run whose rows are shared, and by place of the run the clusters it gives those rows.
+    """The run whose rows are shared, and the clusters that each run gives those rows, by the run's index.
 
-    The rows are those of the first run that has any; runs whose rows may be others are left out.
+    The rows are those of the first run with clusters. Runs whose rows may differ are left out.
     """
     first = next((run for run in runs if has_clustering(run)), runs[0])
     return first, {
@@ -113,11 +106,10 @@ def has_clustering(run: RunView) -> bool:
 
 
 def same_rows(run: RunView, other: RunView) -> bool:
-    """Whether the samples of two runs that cluster are, row by row, of the same rows.
+    """Whether two runs have clusters of the same rows, in the same order.
 
-    Given data is one table, of which each run reads its own columns: draws of as many rows are the same draw. Kept
-    samples have to be equal in all numbers and names: a table of the same name may be another, or have lost others of
-    its columns.
+    Data given by hand is one table, of which each run reads its own columns: two draws of the same size are the same
+    draw. Samples kept with the runs must be equal in all numbers and names, since tables of the same name may differ.
     """
     if not (has_clustering(run) and has_clustering(other)) or run.is_given != other.is_given:
         return False
@@ -134,7 +126,7 @@ def agreement(members: dict[int, np.ndarray]) -> list[list[float]]:
 
 
 def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Clusters renumbered to overlap most with the reference: the same groups get the same colour."""
+    """Clusters renumbered for the largest overlap with the reference, so that the same groups get the same colour."""
     ours = np.unique(cluster)
     table = contingency_matrix(cluster, reference)
     rows, columns = linear_sum_assignment(table, maximize=True)
@@ -167,10 +159,8 @@ def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
 
 
 def _overlaid(runs: list[RunView], names: list[str], measure: str) -> Chart | None:
-    """One measure of all runs; of several starts, each has its own dashes."""
+    """One measure of all runs; each of several starts has its own dashes."""
     traces: list[dict[str, Any]] = []
     for i, (run, name) in enumerate(zip(runs, names, strict=True)):
-        history = History(run.history, [])
-        traces += curves(history, [measure], prefix=literal(name), first_colour=i)
-    title = CURVES[measure][1]
-    return chart(traces, height=340, xaxis=axis("iteration"), yaxis=axis(title)) if traces else None
+        traces += curves(History(run.history, []), [measure], prefix=literal(name), first_colour=i)
+    return chart(traces, height=340, xaxis=axis("iteration"), yaxis=axis(UNITS[measure])) if traces else None

@@ -1,6 +1,6 @@
-"""A bounded sample of a run's data, kept in its folder: the report can be made again when the data has moved.
+"""A bounded sample of a run's data, kept in its folder, so that a report can be made when the data has moved.
 
-It holds labels too, where there are any, so that a report can show them beside the clusters. Training never reads it.
+It includes the labels, if there are any: a report shows them beside the clusters. Training never reads it.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from gedi.files.tensors import Spec, check_layout, open_tensors
 from gedi.files.writing import finite, write_whole
 
 FILE = "data-sample.safetensors"
-ROWS = 2_000  # more make a page slow to look at, and no clearer
+ROWS = 2_000  # more would make pages slower, but no clearer
 BYTES = 2**24  # of all rows together
 ROW_TYPES = (torch.uint8, torch.float32, torch.float64)
-NAME_LENGTH = 60  # of the name of a column or a label, as shown
-MOST_CLASSES = 1_000  # with names of their own: a column of more is hardly one of labels
+NAME_LENGTH = 60  # letters shown of the name of a column or a label
+MOST_CLASSES = 1_000  # with names of their own; more are hardly labels
 
 
 @dataclass(frozen=True, eq=False)
 class DataSample:
-    """Some of the rows [n, d] that a run was trained on, as they came."""
+    """Some of the rows [n, d] that a run was trained on, unscaled."""
 
     name: str
     rows: np.ndarray
-    total: int  # rows that there are
+    total: int  # rows in the whole data set
     labels: np.ndarray | None = None  # int64 [n]
-    feature_names: list[str] = field(default_factory=list)  # empty, or one a column
-    classes: list[str] = field(default_factory=list)  # what the labels stand for; empty if they are their own names
+    feature_names: list[str] = field(default_factory=list)  # one per column, or empty
+    classes: list[str] = field(default_factory=list)  # names of the labels; empty if they are numbers
 
     @property
     def is_whole(self) -> bool:
         return len(self.rows) == self.total
 
     def label(self, value: int) -> str:
-        """What a label stands for."""
+        """The name of a label."""
         return self.classes[value] if self.classes else str(value)
 
     def feature(self, column: int) -> str:
@@ -54,7 +54,7 @@ class DataSample:
 
 
 def sample_of(data: Dataset, *, seed: int = 0) -> DataSample:
-    """At most `ROWS` rows of a data set, drawn with ``seed``, in their order."""
+    """At most `ROWS` rows of a data set, drawn with ``seed``, in their original order."""
     total, width = len(data.x), int(np.prod(data.x.shape[1:]))
     most = max(1, min(ROWS, BYTES // (8 * width)))
     places = np.arange(total)
@@ -69,12 +69,11 @@ def sample_of(data: Dataset, *, seed: int = 0) -> DataSample:
 
 
 def write_sample(sample: DataSample, folder: Path) -> None:
-    """Put a sample into a RUN folder."""
+    """Write a sample to a RUN folder."""
     tensors = {"rows": torch.from_numpy(np.ascontiguousarray(sample.rows))}
     if sample.labels is not None:
         tensors["labels"] = torch.from_numpy(sample.labels)
-    about = {"name": sample.name, "total": sample.total, "feature_names": sample.feature_names}
-    about["classes"] = sample.classes
+    about = {name: getattr(sample, name) for name in ("name", "total", "feature_names", "classes")}
     try:
         write_whole(folder / FILE, save(tensors, metadata={"about": json.dumps(finite(about))}))
     except OSError as error:
@@ -82,14 +81,14 @@ def write_sample(sample: DataSample, folder: Path) -> None:
 
 
 def read_sample(folder: Path, n_features: int) -> DataSample | None:
-    """The sample in a RUN folder, None if it has none; a folder may come from anybody."""
+    """The sample in a RUN folder, or None if it has none. The folder may come from a stranger."""
     if not os.path.lexists(folder / FILE):
         return None
     with open_tensors(folder / FILE, 2 * BYTES) as file:
         dtype = file.layout["rows"].dtype if "rows" in file.layout else torch.float32
         wanted = {"rows": Spec(dtype, (None, n_features))}
         if dtype not in ROW_TYPES:
-            raise ValueError("its rows are not numbers that are known")
+            raise ValueError("its rows are of an unknown type")
         if "labels" in file.layout:
             wanted["labels"] = Spec(torch.int64, (None,))
         check_layout(file.layout, wanted)
@@ -99,13 +98,13 @@ def read_sample(folder: Path, n_features: int) -> DataSample | None:
         rows = tensors["rows"].numpy()
         labels = tensors["labels"].numpy() if "labels" in tensors else None
         if not len(rows) or (labels is not None and len(labels) != len(rows)):
-            raise ValueError("it has no rows, or not one label a row")
+            raise ValueError("it has no rows, or its labels are not one per row")
         if type(total) is not int or total < len(rows):
-            raise ValueError("its number of rows is not one")
+            raise ValueError("its row count is invalid")
         if not isinstance(names, list) or len(names) not in (0, n_features):
-            raise ValueError("its names of columns are not one a column")
+            raise ValueError("its column names are not one per column")
         if not isinstance(classes, list) or (classes and not _all_named(labels, len(classes))):
-            raise ValueError("its names of labels are not one a label")
+            raise ValueError("its label names do not match its labels")
         names, classes = ([shown(str(name), NAME_LENGTH) for name in some] for some in (names, classes))
         return DataSample(shown(str(about["name"])), rows, total, labels, names, classes)
 

@@ -1,4 +1,4 @@
-"""How a report looks: colours that colour-blind readers tell apart, a symbol beside every colour, short numbers."""
+"""How a report looks: colours that colour-blind readers can tell apart, a symbol for every colour, short numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-# Okabe and Ito's colours, black and yellow made lighter and darker: each is seen on white and on black.
+# Okabe and Ito's colours, with a lighter black and a darker yellow: each can be seen on white and on black.
 PALETTE = ("#0A7ABF", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C", "#B5A300")
 # Seven symbols and eight colours have no common factor: 56 clusters look different.
 SYMBOLS = {
@@ -36,7 +36,7 @@ def rgb(i: int) -> tuple[int, int, int]:
 
 
 def swatch(i: int) -> Markup:
-    """A cluster's symbol in its colour, as an inline picture."""
+    """A cluster's symbol in its colour, as inline SVG."""
     path = SYMBOLS[symbol(i)]
     return Markup(
         f'<svg class="swatch" viewBox="0 0 16 16" aria-hidden="true"><path fill="{colour(i)}" d="{path}"/></svg>'
@@ -44,7 +44,7 @@ def swatch(i: int) -> Markup:
 
 
 def compact(values: Any, digits: int = 4) -> list[Any]:
-    """Numbers rounded to a ten-thousandth of their range, which no screen shows: a page stays small. NaN is null."""
+    """Numbers rounded to a ten-thousandth of their range, finer than screens show, to keep pages small; NaN is null."""
     x = np.asarray(values, dtype=np.float64)
     known = x[np.isfinite(x)]
     span = float(np.ptp(known)) if known.size else 0.0
@@ -54,13 +54,13 @@ def compact(values: Any, digits: int = 4) -> list[Any]:
 
 
 def number(value: Any) -> float | None:
-    """A finite number from a file anybody may have written, or None."""
+    """A finite number from a file that may come from a stranger, or None."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if known and math.isfinite(value) else None
 
 
 def short(value: Any, digits: int = 3) -> str:
-    """A number as people read it."""
+    """A number with few digits, easy to read."""
     value = number(value)
     if value is None:
         return "–"
@@ -70,12 +70,13 @@ def short(value: Any, digits: int = 3) -> str:
 
 
 def score(value: Any) -> str:
-    """A score between 0 and 1, two or three digits."""
+    """A score between 0 and 1."""
     value = number(value)
     return "–" if value is None else f"{value:.3f}"
 
 
 def percent(share: Any) -> str:
+    """A share in per cent; only none is 0 % and only all is 100 %."""
     share = number(share)
     if share is None:
         return "–"
@@ -87,5 +88,5 @@ def percent(share: Any) -> str:
 
 
 def literal(text: str) -> str:
-    """Text that plotly shows as it is: it reads tags, entities and %{...} in labels."""
+    """Text that plotly shows unchanged: in labels, it interprets tags, entities and %{...}."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("%{", "% {")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,26 +16,40 @@ from gedi.report.look import number
 from gedi.sampling import dam
 from gedi.training.model import TrainedModel
 
-UNSURE = 0.75  # a row whose best cluster has less than this probability is between clusters
-LATE = 0.25  # share of the last lines of history that tell how training ended
-PLANE_SAMPLES, IMAGE_SAMPLES = 500, 96
+UNSURE = 0.75  # a row whose best cluster has a lower probability lies between clusters
+LATE = 0.25  # share of the history, at its end, that shows how training ended
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a model says about rows."""
+    """What a model says about rows; each answer is computed when it is first used."""
 
+    model: TrainedModel
     rows: np.ndarray
-    probability: np.ndarray  # [n, clusters]
-    embedding: np.ndarray  # [n, h]
-    log_density: np.ndarray  # [n]
-    gradient_score: np.ndarray  # [n], -||d log p / dx||
 
-    @property
+    @cached_property
+    def probability(self) -> np.ndarray:
+        """[n, clusters]."""
+        return self.model.predict_proba(self.rows)
+
+    @cached_property
+    def embedding(self) -> np.ndarray:
+        """[n, h]."""
+        return self.model.transform(self.rows)
+
+    @cached_property
+    def log_density(self) -> np.ndarray:
+        return self.model.score_samples(self.rows)
+
+    @cached_property
+    def ood_score(self) -> np.ndarray:
+        return self.model.ood_score(self.rows)
+
+    @cached_property
     def cluster(self) -> np.ndarray:
         return self.probability.argmax(1)
 
-    @property
+    @cached_property
     def confidence(self) -> np.ndarray:
         return self.probability.max(1)
 
@@ -48,22 +63,22 @@ class Measures:
     has_density: bool = False
     diverged: str | None = None
     rollbacks: int = 0
-    warnings: list[tuple[str, str]] = field(default_factory=list)  # of the guard: what was seen, and the remedy
-    sizes: list[int] = field(default_factory=list)  # rows a cluster
-    entropy: float | None = None  # of the cluster sizes, 1 is equal sizes
+    warnings: list[tuple[str, str]] = field(default_factory=list)  # of the guard: what it saw, and the remedy
+    sizes: list[int] = field(default_factory=list)  # rows per cluster
+    entropy: float | None = None  # of the cluster sizes; 1 if they are equal
     confidence: float | None = None  # mean probability of a row's own cluster
     unsure: float | None = None  # share of rows below `UNSURE`
     keeps_noise: float | None = None  # share of rows that stay in their cluster under a little noise
     keeps_walk: float | None = None  # ... at the end of a DAM walk
-    effective_rank: float | None = None  # directions that the embedding uses
+    effective_rank: float | None = None  # number of directions that the embedding uses
     spread: float | None = None  # 0: all rows are embedded at one point
     dimensions: int | None = None  # of the embedding
-    noise_auroc: float | None = None  # chance that log p of a row is above that of noise
-    shuffled_auroc: float | None = None  # ... above that of a row of shuffled columns
-    sample_test: float | None = None  # how surely nearest neighbours tell samples from rows, 0.5 is chance
+    noise_auroc: float | None = None  # probability that log p is higher for a row than for noise
+    shuffled_auroc: float | None = None  # ... than for a row of shuffled columns
+    sample_test: float | None = None  # how surely nearest neighbours tell samples from rows; 0.5 is chance
     energy_gap: float | None = None  # mean |log p of samples - log p of data| late in training
     energy_spread: float | None = None  # standard deviation of log p over the data
-    starts: list[float] = field(default_factory=list)  # last objective of each start
+    starts: list[float] = field(default_factory=list)  # final objective of each start
 
     @property
     def empty(self) -> int:
@@ -72,28 +87,6 @@ class Measures:
     @property
     def largest_share(self) -> float | None:
         return max(self.sizes) / sum(self.sizes) if self.sizes else None
-
-
-def ask(model: TrainedModel, rows: np.ndarray) -> Answers:
-    """Everything the model says about rows."""
-    return Answers(
-        rows, model.predict_proba(rows), model.transform(rows), model.score_samples(rows), model.ood_score(rows)
-    )
-
-
-def draw(model: TrainedModel, *, seed: int = 0) -> np.ndarray | None:
-    """Samples to look at; None if the run has no density to draw from."""
-    if not model.has_density:
-        return None
-    return model.sample(IMAGE_SAMPLES if model.image_shape else PLANE_SAMPLES, seed=seed)
-
-
-def foreign_rows(rows: np.ndarray, *, seed: int = 0) -> dict[str, np.ndarray]:
-    """Rows that are not data: uniform noise in its range, and its own columns, each shuffled by itself."""
-    rng = np.random.default_rng(seed)
-    rows = np.asarray(rows, dtype=np.float64)
-    noise = rng.uniform(rows.min(0), rows.max(0), rows.shape)
-    return {"uniform noise": noise, "shuffled columns": rng.permuted(rows, axis=0)}
 
 
 def measure(
@@ -123,8 +116,8 @@ def measure(
         return Measures(**told)
     told |= embedding_measures(answers.embedding) if model.has_clusters else {}
     if told["has_clusters"]:
-        told |= cluster_measures(answers) | stability(model, answers)
-    if told["has_density"]:
+        told |= cluster_measures(answers) | stability(answers)
+    if model.has_density:
         scores = {name: model.score_samples(rows) for name, rows in foreign_rows(answers.rows).items()}
         told["energy_spread"] = float(answers.log_density.std())
         told["noise_auroc"] = auroc(answers.log_density, scores["uniform noise"])
@@ -135,8 +128,21 @@ def measure(
     return Measures(**told)
 
 
+def foreign_rows(rows: np.ndarray, *, seed: int = 0) -> dict[str, np.ndarray]:
+    """Rows that are not data: uniform noise in the data's range, and the data with each column shuffled by itself."""
+    rng = np.random.default_rng(seed)
+    rows = np.asarray(rows, dtype=np.float64)
+    noise = rng.uniform(rows.min(0), rows.max(0), rows.shape)
+    return {"uniform noise": noise, "shuffled columns": rng.permuted(rows, axis=0)}
+
+
+def few(count: int, most: int) -> np.ndarray:
+    """Indices of at most ``most`` of ``count`` rows, evenly spaced: the same ones every time."""
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(int)
+
+
 def guard_events(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the guard wrote down, from a file anybody may have written."""
+    """What the guard wrote down, from a file that may come from a stranger."""
     events = results.get("guard")
     return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
 
@@ -153,7 +159,7 @@ def cluster_measures(answers: Answers) -> dict[str, Any]:
 
 
 def size_entropy(sizes: np.ndarray) -> float:
-    """Entropy of the cluster sizes over that of equal ones.
+    """Entropy of the cluster sizes, divided by that of equal sizes.
 
     >>> size_entropy(np.array([5, 5]))
     1.0
@@ -183,36 +189,45 @@ def effective_rank(shares: np.ndarray) -> float:
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
-def stability(model: TrainedModel, answers: Answers, *, seed: int = 0) -> dict[str, Any]:
+def stability(answers: Answers, *, seed: int = 0) -> dict[str, Any]:
     """Share of rows that keep their cluster when moved a little: by noise, and by a walk along the density."""
+    model = answers.model
     scaled = torch.from_numpy(model.scaler.transform(answers.rows))
     generator = torch.Generator().manual_seed(seed)
     noise = model.config.augment.noise or 0.0
     moved = {"keeps_noise": scaled + noise * torch.randn(scaled.shape, generator=generator)}
-    c = model.config.dam
-    if model.has_density and c.steps and c.radius:
-        drop = math.inf if c.max_drop is None else c.max_drop
-        log_density = model.net.eval().log_density
-        walked, _ = dam(log_density, scaled, radius=c.radius, steps=c.steps, generator=generator, max_drop=drop)
-        moved["keeps_walk"] = walked.detach()
+    if can_walk(model):
+        moved["keeps_walk"] = walked(model, scaled, model.config.dam.steps, generator)
     return {
         name: float((model.predict(model.scaler.inverse(x.numpy(), dtype=np.float64)) == answers.cluster).mean())
         for name, x in moved.items()
     }
 
 
+def can_walk(model: TrainedModel) -> bool:
+    """Whether DAM walks mean anything: they need a density, steps and a radius."""
+    return bool(model.has_density and model.config.dam.steps and model.config.dam.radius)
+
+
+def walked(model: TrainedModel, start: torch.Tensor, steps: int, generator: torch.Generator) -> torch.Tensor:
+    """Where DAM walks from scaled rows are after ``steps`` steps, with the radius they had in training."""
+    c = model.config.dam
+    assert c.radius is not None
+    drop = math.inf if c.max_drop is None else c.max_drop
+    log_density = model.net.eval().log_density
+    return dam(log_density, start, radius=c.radius, steps=steps, generator=generator, max_drop=drop)[0].detach()
+
+
 def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
     """How surely nearest neighbours tell samples from rows: 0.5 is not at all, 1 is always.
 
-    The nearest neighbour of half of the rows, and of half of the samples, should be of the other kind. Blurred samples
-    all lie nearest to a row, and copies all nearest to the row they copy: both are found by looking at either kind
-    by itself.
+    If the two are alike, half of the rows, and half of the samples, have a nearest neighbour of the other kind. Blurred
+    samples lie nearest to rows, and copies nearest to the row they copy: looking at each kind by itself finds both.
     """
     count = min(len(rows), len(samples))
     if count < 2:
         return math.nan
-    every = np.linspace(0, len(rows) - 1, count).astype(int)
-    both = np.concatenate([rows[every], samples[:count]])
+    both = np.concatenate([rows[few(len(rows), count)], samples[:count]])
     kind = np.repeat([0, 1], count)
     nearest = NearestNeighbors(n_neighbors=1).fit(both).kneighbors(return_distance=False)[:, 0]
     own = kind[nearest] == kind
@@ -220,7 +235,7 @@ def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
 
 
 def late_gap(history: list[dict[str, Any]]) -> float | None:
-    """Mean size of the energy gap in the last lines that have one."""
+    """Mean absolute energy gap over the last lines that have one."""
     gaps = [abs(value) for line in history if (value := number(line.get("generative"))) is not None]
     late = gaps[-max(1, math.ceil(LATE * len(gaps))) :] if gaps else []
     return float(np.mean(late)) if late else None

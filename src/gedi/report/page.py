@@ -1,11 +1,10 @@
-"""One self-contained HTML page: templates, style and scripts in one file, and no request to anywhere."""
+"""One self-contained HTML page: templates, style and scripts in one file, without any network request."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import os
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -21,28 +20,11 @@ from gedi.report.charts import Chart
 from gedi.report.look import colour, percent, score, short, swatch
 
 GENERATOR = f'<meta name="generator" content="gedi {__version__}">'
-MARK = b'<meta name="generator" content="gedi '  # how a page of ours is known from another
-
-
-@dataclass
-class Section:
-    """A heading with a table, notes and pictures under it, each of them optional."""
-
-    title: str
-    columns: list[str] = field(default_factory=list)
-    rows: list[list[str]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    pictures: list[Path] = field(default_factory=list)
-    links: list[tuple[str, str]] = field(default_factory=list)  # text and file beside the page
-
-    @property
-    def images(self) -> list[tuple[str, str]]:
-        """Name and base64 of every picture."""
-        return [(path.stem, base64.b64encode(path.read_bytes()).decode()) for path in self.pictures]
+MARK = b'<meta name="generator" content="gedi '  # how we recognise our own pages
 
 
 def render(template: str, *, title: str, charts: dict[str, Chart] | None = None, **context: Any) -> str:
-    """The page as text. All that comes from files is escaped; scripts that are not ours could not run anyway."""
+    """The page as text. Everything from files is escaped, and the page's policy allows no scripts but ours."""
     scripts = [_plotly(), _script()] if charts else []
     allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
     policy = (
@@ -66,11 +48,11 @@ def render(template: str, *, title: str, charts: dict[str, Chart] | None = None,
 
 
 def write_page(html: str, path: Path) -> Path:
-    """Write a page whole or not at all; a file that is not a page of ours is not written over."""
+    """Write a page whole or not at all; a file that is not one of our pages is never overwritten."""
     if path.is_dir():
-        raise DataError(f"{path} is a folder: name a file for the page.")
+        raise DataError(f"{path} is a folder: give a file name for the page.")
     if os.path.lexists(path) and not _is_ours(path):
-        raise DataError(f"{path} exists already and is not a report: choose another --out or remove it.")
+        raise DataError(f"{path} already exists and is not a report: choose another --out or remove it.")
     try:
         write_whole(path, html.encode())
     except OSError as error:

@@ -6,29 +6,33 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 from sklearn.neighbors import NearestNeighbors
 
-from gedi.report.charts import few
+from gedi.data.scaling import bytes_of_values
+from gedi.errors import DataError
+from gedi.report.look import colour
 from gedi.report.measures import Answers
 from gedi.training.model import TrainedModel
 
-EXEMPLARS = 8  # a cluster, of either kind
+EXEMPLARS = 8  # per cluster, of either kind
 MOST_CLUSTERS = 100  # that have exemplars on the page
 SAMPLES = 48
 COMPARED, NEAREST = 10, 3
 THUMBNAILS = 1_000
-SIDES = (160, 120, 80, 56, 40, 28, 20, 14, 8)  # pixels of an image, from which the first that fits is taken
+SIDES = (160, 120, 80, 56, 40, 28, 20, 14, 8)  # pixels of an image; the largest that fits is used
 LARGEST_SIDE = 40  # pixels of a thumbnail
-# A page has 8 MB, of which plotly takes 4.8. A byte here is 4/3 on the page.
-SHEET_BYTES = 1_000_000  # of all thumbnails of a map
-EXEMPLAR_BYTES = 600_000  # of all clusters together
-SAMPLE_BYTES, NEAREST_BYTES = 200_000, 100_000
-PIXELS_A_BYTE = 4  # more than photographs allow: larger images are not tried, which would take long
-QUALITIES = (None, 80, 50)  # lossless first, then WebP's, from best to worst
+FILE_SIDE = 720  # pixels of samples in a file of their own, or more if the images are larger
+# A page has 8 MB, of which plotly takes 4.8. These are bytes on the page, where base64 takes 4 for 3.
+SHEET_BYTES = 1_333_000  # of all thumbnails of a map
+EXEMPLAR_BYTES = 800_000  # of all clusters together
+SAMPLE_BYTES, NEAREST_BYTES = 267_000, 133_000
+PIXELS_PER_BYTE = 3  # more than photographs reach: larger images are not tried, which would take long
+QUALITIES = (None, 80, 50)  # lossless first, then WebP from best to worst
 GAP = 1  # transparent pixels between two images
 
 
@@ -38,19 +42,17 @@ class Picture:
 
     source: str
     alt: str
-    columns: int
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """All thumbnails of a map in one file; the page shows the part that is hovered over."""
+    """All thumbnails of a map in one file; the page shows the part that the reader hovers over."""
 
     source: str
     columns: int
     lines: int
     width: int
     height: int
-    count: int
 
 
 @dataclass(frozen=True)
@@ -63,66 +65,56 @@ class Exemplars:
 
 
 class Painter:
-    """Turns rows into pixels, all with the same scale: that of the data."""
+    """Turns rows into pixels, all on the same scale from black to white."""
 
-    def __init__(self, rows: np.ndarray, image_shape: tuple[int, ...]) -> None:
-        self.shape = image_shape
-        self.low, self.high = float(rows.min()), float(rows.max())
+    def __init__(self, image_shape: tuple[int, ...], black: float, white: float) -> None:
+        self.shape, self.black, self.white = image_shape, black, white
 
     def pixels(self, rows: np.ndarray) -> np.ndarray:
         """uint8 [n, H, W, 3]."""
-        height, width, channels = self.shape
-        scaled = (np.asarray(rows, dtype=np.float64) - self.low) / max(self.high - self.low, 1e-12)
-        images = (255 * scaled.clip(0, 1)).round().astype(np.uint8).reshape(len(rows), height, width, channels)
-        if channels >= 3:
-            return images[..., :3]
-        return images[..., :1].repeat(3, axis=-1)
+        images = bytes_of_values(rows, self.shape, self.black, self.white)
+        return images[..., :3] if images.shape[3] >= 3 else images[..., :1].repeat(3, axis=3)
 
     def grid(self, rows: np.ndarray, columns: int, alt: str, most: int) -> Picture:
         """Images in lines of ``columns``, with transparent gaps, in at most ``most`` bytes."""
         source, _ = _within(most, self.pixels(rows), columns, GAP, SIDES)
-        return Picture(source, alt, columns)
+        return Picture(source, alt)
 
     def sheet(self, rows: np.ndarray) -> Sheet:
-        """Thumbnails of at most `SHEET_BYTES`."""
+        """Thumbnails in at most `SHEET_BYTES`."""
         pixels = self.pixels(rows)
         columns = max(1, int(np.ceil(np.sqrt(len(pixels)))))
         sides = [side for side in SIDES if side <= LARGEST_SIDE]
         source, (height, width) = _within(SHEET_BYTES, pixels, columns, 0, sides)
-        return Sheet(source, columns, -(-len(pixels) // columns), width, height, len(pixels))
+        return Sheet(source, columns, -(-len(pixels) // columns), width, height)
 
 
-def exemplars(painter: Painter, answers: Answers, *, by_density: bool) -> list[Exemplars]:
-    """Of the largest clusters: the most typical (highest log p among its surer half), the least certain."""
+def exemplars(painter: Painter, answers: Answers) -> list[Exemplars]:
+    """The most typical and the least certain images of the largest clusters.
+
+    Typical are those of highest log p, or probability without a density, among the more certain half of a cluster.
+    """
     sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
     largest = np.argsort(-sizes, kind="stable")[: min(MOST_CLUSTERS, np.count_nonzero(sizes))]
     most = EXEMPLAR_BYTES // (2 * len(largest))
+    score = answers.log_density if answers.model.has_density else answers.confidence
     found = []
     for k in np.sort(largest).tolist():
         mine = np.flatnonzero(answers.cluster == k)
         certain = answers.confidence[mine]
         surer = mine[certain >= np.median(certain)]
-        score = answers.log_density[surer] if by_density else answers.confidence[surer]
-        typical = surer[np.argsort(-score, kind="stable")[:EXEMPLARS]]
+        typical = surer[np.argsort(-score[surer], kind="stable")[:EXEMPLARS]]
         unsure = mine[np.argsort(certain, kind="stable")[:EXEMPLARS]]
-        found.append(
-            Exemplars(
-                k,
-                len(mine),
-                painter.grid(
-                    answers.rows[typical], EXEMPLARS, f"the {len(typical)} most typical images of cluster {k}", most
-                ),
-                painter.grid(
-                    answers.rows[unsure], EXEMPLARS, f"the {len(unsure)} least certain images of cluster {k}", most
-                ),
-                float(certain.min()),
-            )
+        of_typical, of_unsure = (
+            painter.grid(answers.rows[rows], EXEMPLARS, f"the {len(rows)} {kind} images of cluster {k}", most)
+            for kind, rows in (("most typical", typical), ("least certain", unsure))
         )
+        found.append(Exemplars(k, len(mine), of_typical, of_unsure, float(certain.min())))
     return found
 
 
 def sample_pictures(model: TrainedModel, painter: Painter, rows: np.ndarray, samples: np.ndarray) -> dict[str, Any]:
-    """Samples, the nearest training images to some of them, and how far these are."""
+    """Samples, the training images nearest to some of them, and the distances to these."""
     own, drawn = model.scaler.transform(rows), model.scaler.transform(samples)
     near = NearestNeighbors(n_neighbors=min(NEAREST, len(own))).fit(own)
     distance, places = near.kneighbors(drawn)
@@ -139,41 +131,52 @@ def sample_pictures(model: TrainedModel, painter: Painter, rows: np.ndarray, sam
     }
 
 
-def thumbnails_shown(count: int) -> np.ndarray:
-    """Rows that a map with thumbnails shows."""
-    return few(count, THUMBNAILS)
+def write_samples(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
+    """Samples as a PNG: a grid of images, or points for rows of two features."""
+    if model.image_shape is not None:
+        # Only scaling by pixels knows black and white for certain: otherwise they are the darkest and brightest drawn.
+        known = model.config.scaling == "pixels"
+        black, white = model.black_and_white if known else (float(samples.min()), float(samples.max()))
+        columns = int(np.ceil(np.sqrt(len(samples))))
+        grid = Image.fromarray(_tiled(Painter(model.image_shape, black, white).pixels(samples), columns, GAP))
+        times = max(1, FILE_SIDE // max(grid.size))
+        grid.resize((times * grid.width, times * grid.height), Image.Resampling.NEAREST).save(path, "PNG")
+        return
+    if samples.shape[1] != 2:
+        raise DataError(f"Samples of {samples.shape[1]} features cannot be drawn: write them to .npz or .csv instead.")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 6), layout="constrained")
+    axes = figure.subplots()
+    axes.scatter(samples[:, 0], samples[:, 1], s=8, c=[colour(k) for k in model.predict(samples)])
+    axes.set_aspect("equal")
+    figure.savefig(path, dpi=120, format="png")
+
+
+def data_uri(image: Image.Image, quality: int | None = None) -> str:
+    """An image for a page: PNG, or WebP of a given quality."""
+    file, kind = BytesIO(), "png" if quality is None else "webp"
+    image.save(file, kind, **({"optimize": True} if quality is None else {"quality": quality}))
+    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def _within(most: int, images: np.ndarray, columns: int, gap: int, sides: Sequence[int]) -> tuple[str, tuple[int, int]]:
     """Images in one file of at most ``most`` bytes, and the height and width of each.
 
-    Quality goes before size: a photograph is still itself in WebP, and less so in fewer pixels.
+    Quality is lowered before size: a photograph survives WebP better than fewer pixels.
     """
     different = sorted({min(side, max(images.shape[1:3])) for side in sides}, reverse=True)
-    kind, content, shape = "", b"", (0, 0)
+    source, shape = "", (0, 0)
     for side in different:
-        if len(images) * side**2 > PIXELS_A_BYTE * most and side != different[-1]:
+        if len(images) * side**2 > PIXELS_PER_BYTE * most and side != different[-1]:
             continue
         smaller = _smaller(images, side)
         image, shape = Image.fromarray(_tiled(smaller, columns, gap)), (smaller.shape[1], smaller.shape[2])
         for quality in QUALITIES:
-            kind, content = _encoded(image, quality)
-            if len(content) <= most:
-                return _uri(kind, content), shape
-    return _uri(kind, content), shape
-
-
-def _encoded(image: Image.Image, quality: int | None) -> tuple[str, bytes]:
-    file = BytesIO()
-    if quality is None:
-        image.save(file, "PNG", optimize=True)
-        return "png", file.getvalue()
-    image.save(file, "WEBP", quality=quality)
-    return "webp", file.getvalue()
-
-
-def _uri(kind: str, content: bytes) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+            source = data_uri(image, quality)
+            if len(source) <= most:
+                return source, shape
+    return source, shape
 
 
 def _smaller(images: np.ndarray, side: int) -> np.ndarray:
@@ -187,7 +190,7 @@ def _smaller(images: np.ndarray, side: int) -> np.ndarray:
 
 
 def _tiled(images: np.ndarray, columns: int, gap: int) -> np.ndarray:
-    """Images [n, H, W, 3] in lines; RGBA, what is not an image is transparent."""
+    """Images [n, H, W, 3] in lines, as RGBA; everything that is not an image is transparent."""
     count, height, width, _ = images.shape
     lines = -(-count // columns)
     made = np.zeros((lines * (height + gap), columns * (width + gap), 4), dtype=np.uint8)

@@ -13,20 +13,19 @@ from gedi.data.streaming import take
 from gedi.evaluation import auroc
 from gedi.files.reading import shown
 from gedi.report import charts as make
-from gedi.report.charts import Chart
-from gedi.report.curves import EVENT_COLUMNS, History, training_charts
+from gedi.report.charts import POINTS, Chart
+from gedi.report.history import EVENT_COLUMNS, History, training_charts
 from gedi.report.look import literal, number, percent, short
-from gedi.report.measures import UNSURE, Answers, foreign_rows, guard_events
+from gedi.report.measures import UNSURE, Answers, few, foreign_rows, guard_events
 from gedi.report.page import render
-from gedi.report.pictures import Painter, exemplars, sample_pictures, thumbnails_shown
+from gedi.report.pictures import THUMBNAILS, Painter, exemplars, sample_pictures
 from gedi.report.plane import plane_charts
-from gedi.report.profiles import differences, profile_chart, profiles
 from gedi.report.run_view import RunView
 from gedi.report.verdict import headline, overall
-from gedi.training.model import TrainedModel
+from gedi.training.cost import duration
 
-LARGEST_TABLE = 30  # clusters or labels of the table that counts one against the other
-NAMED = 20  # files left out that are named
+LARGEST_TABLE = 30  # clusters or labels in the table that counts one against the other
+NAMED = 20  # unreadable files that are named
 COST_PARTS = {
     "sgld": "sampling (SGLD)",
     "dam": "walks (DAM)",
@@ -38,8 +37,8 @@ COST_PARTS = {
 
 def run_page(run: RunView) -> str:
     """The whole page of a run."""
-    charts: dict[str, Chart] = {}
     history = History(run.history, guard_events(run.results))
+    charts = {f"training-{name}": made for name, made in training_charts(history).items()}
     context: dict[str, Any] = {
         "about": about(run),
         "level": overall(run.judgements),
@@ -47,10 +46,8 @@ def run_page(run: RunView) -> str:
         "judgements": run.judgements,
         "measures": run.measures,
         "left_out": left_out(run.results),
-        "kind": run.kind,
         "labelled": None,
         "clusters": [],
-        "has_density": run.measures.has_density,
         "events": history.event_rows(),
         "event_columns": EVENT_COLUMNS,
         "cost": cost(run.results),
@@ -60,64 +57,63 @@ def run_page(run: RunView) -> str:
         "unsure": UNSURE,
         "sheet": None,
     }
-    charts |= {f"training-{name}": made for name, made in training_charts(history).items()}
-    if run.model is not None and run.answers is not None:
+    if run.answers is not None:
         context |= {"clusters": cluster_table(run.answers, run.label_names), "labelled": against_labels(run)}
-        context |= _pictures(run, run.model, run.answers, charts)
+        context |= _pictures(run, run.answers, charts)
     return render("run.html.j2", title=f"{run.name} · gedi report", charts=charts, **context)
 
 
-def _pictures(run: RunView, model: TrainedModel, answers: Answers, charts: dict[str, Chart]) -> dict[str, Any]:
+def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[str, Any]:
     """What is shown of this kind of data; charts are added to ``charts``."""
     assert run.sample is not None
-    context: dict[str, Any] = {}
+    model, context = answers.model, {}
+    images = run.kind == "images"
+    shown_rows = few(len(answers.rows), THUMBNAILS if images else POINTS)
     if run.kind == "plane":
         names = (literal(run.sample.feature(0)), literal(run.sample.feature(1)))
-        drawn = plane_charts(model, answers, run.samples, run.label_names, names)
+        drawn = plane_charts(answers, run.samples, run.label_names, names)
         charts |= {f"plane-{name}": made for name, made in drawn.items()}
-    if run.kind == "images":
+    if images:
         assert model.image_shape is not None
-        painter = Painter(answers.rows, model.image_shape)
-        context["sheet"] = asdict(painter.sheet(answers.rows[thumbnails_shown(len(answers.rows))]))
-        context["exemplars"] = exemplars(painter, answers, by_density=model.has_density)
+        painter = Painter(model.image_shape, float(answers.rows.min()), float(answers.rows.max()))
+        context["sheet"] = asdict(painter.sheet(answers.rows[shown_rows]))
+        context["exemplars"] = exemplars(painter, answers)
         if run.samples is not None:
             context["drawn"] = sample_pictures(model, painter, answers.rows, run.samples)
     if run.kind == "rows" and model.has_clusters:
-        found = differences(answers.rows, answers.cluster, model.n_clusters)
-        context["profiles"] = profiles(run.sample, answers.cluster, found)
-        if (heat := profile_chart(run.sample, found)) is not None:
+        found = make.differences(answers.rows, answers.cluster, model.n_clusters)
+        context["profiles"] = make.profiles(run.sample, answers.cluster, found)
+        if (heat := make.profile_chart(run.sample, found)) is not None:
             charts["profile"] = heat
     if model.has_clusters:
         charts["spectrum"] = make.spectrum_chart(answers.embedding)
         if run.kind != "plane":
-            images = run.kind == "images"
-            shown_rows = thumbnails_shown(len(answers.rows)) if images else make.few(len(answers.rows))
             charts["map"] = make.embedding_map(answers, run.label_names, shown_rows, thumbnails=images)
     if model.has_density:
-        context["foreign"] = _foreign(run, model, answers, charts)
+        context["foreign"] = _foreign(run, answers, charts)
     return context
 
 
-def _foreign(run: RunView, model: TrainedModel, answers: Answers, charts: dict[str, Chart]) -> list[list[str]]:
+def _foreign(run: RunView, answers: Answers, charts: dict[str, Chart]) -> list[list[str]]:
     """Histograms of data against what is not data, and how well either score tells them apart."""
     others = foreign_rows(answers.rows)
     if run.samples is not None:
         others = {"own samples": run.samples} | others
     if run.foreign is not None:
-        some = take(run.foreign.x, make.few(len(run.foreign.x)))
+        some = take(run.foreign.x, few(len(run.foreign.x), POINTS))
         others[f"given: {shown(run.foreign.name)}"] = some.reshape(len(some), -1).astype(np.float64)
-    densities = {"data": answers.log_density} | {name: model.score_samples(rows) for name, rows in others.items()}
-    gradients = {"data": answers.gradient_score} | {name: model.ood_score(rows) for name, rows in others.items()}
+    found = {"data": answers} | {name: Answers(answers.model, rows) for name, rows in others.items()}
+    densities = {name: one.log_density for name, one in found.items()}
+    gradients = {name: one.ood_score for name, one in found.items()}
     charts["ood-density"] = make.histograms(densities, "log p")
     charts["ood-gradient"] = make.histograms(gradients, "−‖∂ log p / ∂x‖")
     return [
-        [name, short(auroc(densities["data"], densities[name])), short(auroc(gradients["data"], gradients[name]))]
-        for name in others
+        [name, *(short(auroc(scores["data"], scores[name])) for scores in (densities, gradients))] for name in others
     ]
 
 
 def about(run: RunView) -> list[tuple[str, str]]:
-    """The run in a few words."""
+    """The run in a few words, for the top of the page."""
     results, model = run.results, run.model
     own = shown(str(results.get("data") or (run.sample.name if run.sample else "unknown")))
     facts = [("data", own)]
@@ -136,7 +132,7 @@ def about(run: RunView) -> list[tuple[str, str]]:
 
 
 def left_out(results: dict[str, Any]) -> str | None:
-    """How many files of a folder of images could not be read, and the first of their names; None if all could."""
+    """How many image files could not be read, and the names of the first of them; None if all could."""
     names = results.get("unreadable")
     if not isinstance(names, list) or not names:
         return None
@@ -145,20 +141,8 @@ def left_out(results: dict[str, Any]) -> str | None:
     return f"{were} left out as unreadable: {', '.join(shown(str(name)) for name in names[:NAMED])}{more}."
 
 
-def duration(seconds: float) -> str:
-    """Seconds as people say them.
-
-    >>> duration(3725)
-    '1 h 2 min'
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def cluster_table(answers: Answers, labels: Sequence[str] | None) -> list[dict[str, Any]]:
-    """One line a cluster."""
+    """One line per cluster."""
     count = answers.probability.shape[1]
     sizes = np.bincount(answers.cluster, minlength=count)
     lines = []
@@ -175,14 +159,14 @@ def cluster_table(answers: Answers, labels: Sequence[str] | None) -> list[dict[s
             "label": None,
         }
         if labels is not None and some:
-            ((name, count),) = Counter(labels[int(i)] for i in np.flatnonzero(mine)).most_common(1)
-            line["label"] = f"{name} ({percent(count / int(sizes[k]))})"
+            ((name, often),) = Counter(labels[int(i)] for i in np.flatnonzero(mine)).most_common(1)
+            line["label"] = f"{name} ({percent(often / int(sizes[k]))})"
         lines.append(line)
     return lines
 
 
 def against_labels(run: RunView) -> dict[str, Any] | None:
-    """Agreement with labels, where there are any; they were not used in training."""
+    """Agreement with the labels, if there are any. They were not used in training."""
     if run.labels is None or run.sample is None or run.answers is None or not run.measures.has_clusters:
         return None
     labels, places = np.unique(run.labels, return_inverse=True)
@@ -220,7 +204,7 @@ def _plain(value: Any) -> str:
 
 
 def provenance(results: dict[str, Any]) -> list[tuple[str, str]]:
-    """Where a run comes from, as it says itself."""
+    """Where a run comes from, as it wrote down itself."""
     written = results.get("provenance")
     facts = [(k, shown(v, 300)) for k, v in flat(written)] if isinstance(written, dict) else []
     hardware = results.get("hardware")

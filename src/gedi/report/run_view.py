@@ -1,4 +1,4 @@
-"""A RUN folder as a report sees it: the model, a sample of the data, what was written down; parts may be missing."""
+"""A RUN folder as a report sees it: the model, a sample of the data, what was written down. Parts may be missing."""
 
 from __future__ import annotations
 
@@ -12,40 +12,55 @@ import numpy as np
 
 from gedi import runs
 from gedi.data import Dataset, check_rows, load
-from gedi.errors import DataError, GediError, RunError
+from gedi.errors import GediError, RunError
 from gedi.evaluation import clustering_scores
 from gedi.files.reading import read_json, read_json_lines, shown
 from gedi.report.data_sample import DataSample, read_sample, sample_of
 from gedi.report.look import number
-from gedi.report.measures import Answers, Measures, ask, draw, measure
+from gedi.report.measures import Answers, Measures, measure
 from gedi.report.verdict import Judgement, judge
+from gedi.training.config import to_dict
 from gedi.training.model import TrainedModel
 
 SCORES = ("nmi", "accuracy", "ari")  # with the labels
+ROW_SAMPLES, IMAGE_SAMPLES = 500, 96
 
 
 @dataclass(eq=False)
 class RunView:
-    """One run, and what is worked out from it once and shown in several places."""
+    """One run, and what is computed from it once and shown in several places."""
 
+    folder: Path
     name: str
     model: TrainedModel | None
-    sample: DataSample | None
     results: dict[str, Any]
     history: list[dict[str, Any]]
     settings: dict[str, Any] = field(default_factory=dict)  # as in config.yaml, under 'training'
-    foreign: Dataset | None = None  # given as data that should look foreign
-    is_given: bool = False  # the sample is of data given by hand: what the run wrote of its own is not about it
+    given: Dataset | None = None  # data to show instead of the run's own; the scores that the run wrote do not apply
+    foreign: Dataset | None = None  # data that should look foreign
+
+    @property
+    def is_given(self) -> bool:
+        return self.given is not None
+
+    @cached_property
+    def sample(self) -> DataSample | None:
+        if self.model is None:
+            return None
+        return _own_sample(self.folder, self.model) if self.given is None else sample_of(self.given)
 
     @cached_property
     def answers(self) -> Answers | None:
         if self.model is None or self.sample is None:
             return None
-        return ask(self.model, np.asarray(self.sample.rows, dtype=np.float64))
+        return Answers(self.model, np.asarray(self.sample.rows, dtype=np.float64))
 
     @cached_property
     def samples(self) -> np.ndarray | None:
-        return None if self.model is None else draw(self.model)
+        """Samples to look at; None if the run has no density to draw them from."""
+        if self.model is None or not self.model.has_density:
+            return None
+        return self.model.sample(IMAGE_SAMPLES if self.model.image_shape else ROW_SAMPLES)
 
     @cached_property
     def measures(self) -> Measures:
@@ -61,7 +76,7 @@ class RunView:
 
     @cached_property
     def written_scores(self) -> dict[str, float]:
-        """Agreement with the labels of all rows, as the run wrote it down; nothing if other data is shown."""
+        """Agreement with the labels of all rows, as the run wrote it down; empty if other data is shown."""
         written = self.results.get("scores")
         if self.is_given or not isinstance(written, dict):
             return {}
@@ -69,75 +84,56 @@ class RunView:
 
     @cached_property
     def label_scores(self) -> dict[str, float]:
-        """Agreement with the labels of the data shown; nothing without labels or clusters."""
+        """Agreement with the labels of the data shown; empty without labels or clusters."""
         if self.written_scores or self.labels is None or self.answers is None or not self.measures.has_clusters:
             return self.written_scores
         found = clustering_scores(self.labels, self.answers.cluster)
         return {name: found[name] for name in SCORES}
 
-    @property
+    @cached_property
     def label_names(self) -> list[str] | None:
-        """Of every row: what its label stands for."""
+        """The name of each row's label."""
         if self.sample is None or self.sample.labels is None:
             return None
         return [self.sample.label(int(value)) for value in self.sample.labels]
 
     @property
     def kind(self) -> str:
-        """'images', 'plane' or 'rows': which pictures there are to show."""
-        if self.model is None or self.model.image_shape is not None:
-            return "images" if self.model is not None else "none"
-        return "plane" if self.model.n_features == 2 else "rows"
+        """'images', 'plane' or 'rows': decides which pictures there are to show."""
+        if self.model is not None and self.model.image_shape is not None:
+            return "images"
+        return "plane" if self.model is not None and self.model.n_features == 2 else "rows"
 
 
-def read_run(folder: Path, *, data: Dataset | None = None, foreign: Dataset | None = None) -> RunView:
-    """A RUN folder, finished or diverged; ``data`` stands in for the sample it holds."""
-    from gedi.training.config import to_dict
-
+def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
+    """A RUN folder, finished or diverged. ``model`` is the model in it, for a caller that has it in memory."""
     name = shown(folder.resolve().name, 80)
-    if os.path.lexists(folder / runs.MODEL):
+    if model is None and os.path.lexists(folder / runs.MODEL):
         model = runs.load(folder)
-        sample = sample_of(data) if data is not None else _sample(folder, model)
-        for given in (data, foreign):
-            if given is not None:
-                _check_width(given, model)
-        settings, is_given = to_dict(model.config), data is not None
-        return RunView(name, model, sample, model.results, model.history, settings, foreign, is_given)
+        return RunView(folder, name, model, model.results, model.history, to_dict(model.config))
+    about = shown(str(folder), 150)
     if not os.path.lexists(folder / runs.RESULTS):
-        raise RunError(
-            f"{shown(str(folder), 150)} has nothing to report: it is not a finished run. Go on with: gedi resume RUN"
-        )
+        raise RunError(f"{about} has nothing to report: the run is not finished. Continue it with: gedi resume {about}")
     results = read_json(folder / runs.RESULTS)
     history = read_json_lines(folder / runs.METRICS) if os.path.lexists(folder / runs.METRICS) else []
+    if model is not None:
+        return RunView(folder, name, model, results, history, to_dict(model.config))
     if not isinstance(results, dict) or "diverged" not in results:
-        raise RunError(
-            f"{shown(str(folder), 150)} has nothing to report: it holds neither a model nor why there is none."
-        )
+        raise RunError(f"{about} has nothing to report: it holds neither a model nor the reason why there is none.")
     plan = runs.read_plan(folder) if os.path.lexists(folder / runs.PLAN) else {}
-    return RunView(name, None, None, results, history, plan.get("training", {}))
+    return RunView(folder, name, None, results, history, plan.get("training", {}))
 
 
-def _sample(folder: Path, model: TrainedModel) -> DataSample | None:
-    """The sample kept with the run; for a run without one, its data, if that is still where the plan says."""
+def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:
+    """The sample kept with the run, or if there is none, one of its data, if that is still where the plan says."""
     kept = read_sample(folder, model.n_features)
     if kept is not None or not os.path.lexists(folder / runs.PLAN):
         return kept
     try:
         plan = runs.read_plan(folder)
         data = load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"), drop=plan["drop"])
-        rows = _checked_rows(data)
+        flat, images = data.x.reshape(len(data.x), -1), data.image_shape is not None
+        rows = check_rows(flat, n_clusters=None, allow_single_row=True, images=images)
     except GediError:
         return None
     return sample_of(data) if runs.fingerprint(rows) == plan["rows_sha256"] else None
-
-
-def _check_width(data: Dataset, model: TrainedModel) -> None:
-    width = int(np.prod(data.x.shape[1:]))
-    if width != model.n_features:
-        raise DataError(f"{data.name} has {width} features, but the run was trained on {model.n_features}.")
-    _checked_rows(data)
-
-
-def _checked_rows(data: Dataset) -> np.ndarray:
-    flat = data.x.reshape(len(data.x), -1)
-    return check_rows(flat, n_clusters=None, allow_single_row=True, images=data.image_shape is not None)

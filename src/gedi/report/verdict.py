@@ -1,7 +1,7 @@
-"""Is the model any good? Said without labels, in plain words, with what to change.
+"""Is the model any good? Judged without labels, in plain words, with what to change.
 
-Every threshold is in `LIMITS`. They were set on runs of which the answer was known, and are no proof: a clustering can
-be certain, stable and still not the one that was wanted. The report says so.
+Every threshold is in `LIMITS`. They were set on runs with a known answer, and prove nothing: a clustering can be
+certain, stable and still not the one that was wanted. The report says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORST_FIRST = (POOR, FAIR, GOOD, ABSENT)
 
 
 class Limit(NamedTuple):
-    """Up to which value a measure is good, and up to which it is fair; beyond, it is poor."""
+    """A measure is good up to one value and fair up to another; beyond that it is poor."""
 
     good: float
     fair: float
@@ -32,24 +32,24 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "confidence": Limit(0.90, 0.70),  # mean probability of a row's own cluster
-    "keeps_noise": Limit(0.97, 0.90),  # rows that stay in their cluster under a little noise
+    "keeps_noise": Limit(0.97, 0.90),  # share of rows that stay in their cluster under a little noise
     "keeps_walk": Limit(0.97, 0.90),  # ... at the end of a DAM walk
-    "largest_share": Limit(0.80, 0.95),  # of the largest cluster
-    "empty": Limit(0, 0.25),  # share of the clusters that have no rows
-    "spread": Limit(0.10, 0.01),  # of the embedding; 0 is one point
-    "rank_share": Limit(0.50, 0.25),  # effective rank over what the clusters need, n_clusters - 1
-    "noise_auroc": Limit(0.75, 0.60),  # log p tells data from uniform noise
-    "shuffled_auroc": Limit(0.65, 0.55),  # ... and from its own columns, shuffled
+    "largest_share": Limit(0.80, 0.95),  # share of rows in the largest cluster
+    "empty": Limit(0, 0.25),  # share of empty clusters
+    "spread": Limit(0.10, 0.01),  # of the embedding; 0 if all rows are at one point
+    "rank_share": Limit(0.50, 0.25),  # effective rank divided by what the clusters need, n_clusters - 1
+    "noise_auroc": Limit(0.75, 0.60),  # how well log p tells data from uniform noise
+    "shuffled_auroc": Limit(0.65, 0.55),  # ... and from the data with its columns shuffled
     "sample_test": Limit(0.65, 0.85),  # how surely nearest neighbours tell samples from data
     "energy_gap": Limit(0.5, 1.5),  # between data and samples late in training, in standard deviations of log p
-    "rollbacks": Limit(0, 2),  # of the guard
+    "rollbacks": Limit(0, 2),  # number of times the guard rolled training back
     "starts": Limit(0.10, 0.50),  # relative spread of the objectives of several starts
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was seen, and what to do about it (nothing, if it is good)."""
+    """One thing that was seen, and what to do about it; nothing if it is good."""
 
     level: str
     text: str
@@ -75,26 +75,25 @@ class Judgement:
 
 
 def judge(m: Measures) -> list[Judgement]:
-    """What a run can be used for: training, clusters, embedding, density, samples."""
+    """The judgement of each ability of a run."""
     training = Judgement("training", _training(m))
     if m.diverged:
         return [training]
-    no_rows = "no rows to measure on: give them with --data"
-    clusters, embedding = _clusters(m), _embedding(m)
-    density, samples = _density(m), _samples(m)
+    no_rows = "no rows to measure: give some with --data"
+    clusters = _clusters(m)
     said = {finding.text for finding in clusters}
     training = Judgement("training", [finding for finding in training.findings if finding.text not in said])
     return [
         Judgement("clusters", clusters, no_rows if m.has_clusters else "this run trained no clusters"),
-        Judgement("embedding", embedding, no_rows if m.has_clusters else "this run trained no embedding"),
-        Judgement("density", density, no_rows if m.has_density else "this method trains no density"),
-        Judgement("samples", samples, no_rows if m.has_density else "no density, so nothing to sample from"),
+        Judgement("embedding", _embedding(m), no_rows if m.has_clusters else "this run trained no embedding"),
+        Judgement("density", _density(m), no_rows if m.has_density else "this run trained no density"),
+        Judgement("samples", _samples(m), no_rows if m.has_density else "no density, so nothing to sample from"),
         training,
     ]
 
 
 def headline(judgements: list[Judgement]) -> str:
-    """One sentence over all.
+    """All judgements in one sentence.
 
     >>> headline([Judgement("clusters", [Finding("good", "")]), Judgement("samples", [Finding("poor", "")])])
     'Clusters look good; samples look poor.'
@@ -111,7 +110,7 @@ def headline(judgements: list[Judgement]) -> str:
 
 
 def overall(judgements: list[Judgement]) -> str:
-    """The level of the whole: that of its worst part. Samples that are no good leave the clusters as they are."""
+    """The level of the worst part. Poor samples count as fair: they do not make the clusters worse."""
     levels = {FAIR if j.ability == "samples" and j.level == POOR else j.level for j in judgements}
     return next(level for level in WORST_FIRST if level in levels)
 
@@ -130,31 +129,31 @@ def _clusters(m: Measures) -> list[Finding]:
         m.confidence,
         f"Rows belong to their cluster with {percent(m.confidence)} certainty on average; "
         f"{percent(m.unsure)} lie between clusters.",
-        f"{longer}; if it stays, the data may have fewer or no clear clusters",
+        f"{longer}; if that does not help, the data may have fewer clusters, or none that are clear",
     )
     found += _finding(
         "keeps_noise",
         m.keeps_noise,
-        f"{percent(m.keeps_noise)} of the rows keep their cluster when they are moved a little.",
+        f"{percent(m.keeps_noise)} of the rows keep their cluster under a little noise.",
         f"{longer}, or try several starts with n_init",
     )
     found += _finding(
         "keeps_walk",
         m.keeps_walk,
-        f"{percent(m.keeps_walk)} of the walks along the density end in the cluster they began in.",
-        "the clusters cut through dense regions: train step 1 for longer, try other n_clusters, or raise n_init",
+        f"{percent(m.keeps_walk)} of the walks along the density end in the cluster where they began.",
+        "the clusters cut through dense regions: raise step1.iterations or n_init, or try another n_clusters",
     )
     if m.sizes:
         found += _finding(
             "empty",
             m.empty / m.n_clusters,
-            f"{m.empty} of {m.n_clusters} clusters have no rows." if m.empty else "Every cluster has rows.",
+            f"{m.empty} of {m.n_clusters} clusters have no rows." if m.empty else "No cluster is empty.",
             "ask for fewer clusters, or raise objective.clustering.firmness or n_init",
         )
         found += _finding(
             "largest_share",
             m.largest_share,
-            f"The largest cluster has {percent(m.largest_share)} of the rows.",
+            f"The largest cluster holds {percent(m.largest_share)} of the rows.",
             "nearly all rows fell into one cluster: raise objective.clustering.firmness or n_init",
         )
     return found + _starts(m)
@@ -165,9 +164,9 @@ def _starts(m: Measures) -> list[Finding]:
         return []
     best, worst = min(m.starts), max(m.starts)
     spread = (worst - best) / max(abs(worst), 1e-9)
-    text = f"The objectives of {len(m.starts)} starts lie between {short(best)} and {short(worst)}; the lowest is kept."
-    found = _finding("starts", spread, text, "starts disagree: raise n_init, and compare runs of several seeds")
-    # The best start is what was kept: that others did worse is a reason for more of them, not against this one.
+    text = f"The {len(m.starts)} starts ended with objectives from {short(best)} to {short(worst)}; the lowest is kept."
+    found = _finding("starts", spread, text, "the starts disagree: raise n_init, and compare runs with several seeds")
+    # The best start was kept. Worse ones are a reason to try more starts, not to distrust this one.
     return [Finding(FAIR, f.text, f.remedy) if f.level == POOR else f for f in found]
 
 
@@ -175,23 +174,21 @@ def _embedding(m: Measures) -> list[Finding]:
     if m.effective_rank is None or m.spread is None:
         return []
     collapsed = "the embedding collapsed: raise the weight of objective.negative_free, or lower step2.learning_rate"
-    text = (
-        "Rows are spread over the sphere."
-        if LIMITS["spread"].level(m.spread) == GOOD
-        else (f"Rows are embedded close to one point (spread {short(m.spread)}, 0 is a point).")
-    )
+    text = f"Rows are embedded close to one point (spread {short(m.spread)}; 0 is a single point)."
+    if LIMITS["spread"].level(m.spread) == GOOD:
+        text = "Rows are spread over the sphere."
     found = _finding("spread", m.spread, text, collapsed)
     needed = max(1, min(m.n_clusters - 1, m.dimensions or 1))
     return found + _finding(
         "rank_share",
         min(1.0, m.effective_rank / needed),
         f"It uses {m.effective_rank:.1f} of {m.dimensions} dimensions; {m.n_clusters} clusters need about {needed}.",
-        "raise the weight of objective.negative_free, or net.embedding",
+        "raise the weight of objective.negative_free, or raise net.embedding",
     )
 
 
 def _density(m: Measures) -> list[Finding]:
-    longer = "train step 1 for longer (step1.iterations)"
+    longer = "raise step1.iterations"
     found = _finding(
         "noise_auroc",
         m.noise_auroc,
@@ -202,9 +199,9 @@ def _density(m: Measures) -> list[Finding]:
         "shuffled_auroc",
         m.shuffled_auroc,
         f"It is higher than for shuffled columns {percent(m.shuffled_auroc)} of the time (50\u00a0% is chance).",
-        f"unless columns are independent, the density has not learned how they go together: {longer}",
+        f"unless the columns are independent, the density has not learned how they depend on each other: {longer}",
     )
-    # Of columns that are independent, shuffling changes nothing: no density could do better.
+    # Shuffling independent columns changes nothing: no density could do better.
     return found + [Finding(FAIR, f.text, f.remedy) if f.level == POOR else f for f in shuffled]
 
 
@@ -213,21 +210,22 @@ def _samples(m: Measures) -> list[Finding]:
         "sample_test",
         m.sample_test,
         f"Nearest neighbours tell samples from data with {percent(m.sample_test)} certainty (50\u00a0% is chance).",
-        "do not use the samples as data: raise step1.iterations or sampler.steps, or lower sampler.final_noise",
+        "do not use the samples as data; raise step1.iterations or sampler.steps, or lower sampler.final_noise",
     )
     return found if m.has_density else []
 
 
 def _training(m: Measures) -> list[Finding]:
     if m.diverged:
-        return [Finding(POOR, m.diverged, "the sentence names the setting to change")]
+        return [Finding(POOR, m.diverged, "change the setting named above")]
     found = _finding(
         "energy_gap",
         None if m.energy_gap is None else m.energy_gap / (m.energy_spread or 1.0),
-        f"Late in training, samples were {short(m.energy_gap)} nats from data on average"
-        + (f"; rows of the data differ by {short(m.energy_spread)}." if m.energy_spread else "."),
-        "the sampler lags behind the density: raise sampler.steps, or lower the stage's learning_rate",
+        f"Late in training, log p of samples was {short(m.energy_gap)} nats away from that of data on average"
+        + (f"; it varies by {short(m.energy_spread)} over the data." if m.energy_spread else "."),
+        "the sampler lags behind the density: raise sampler.steps, or lower the learning_rate of the stage",
     )
-    text = f"The guard rolled training back {m.rollbacks} times." if m.rollbacks else "The guard never had to step in."
+    times = "once" if m.rollbacks == 1 else f"{m.rollbacks} times"
+    text = f"The guard rolled training back {times}." if m.rollbacks else "The guard never had to step in."
     found += _finding("rollbacks", m.rollbacks, text, "lower step1.learning_rate; see the events below the curves")
     return found + [Finding(FAIR, seen, remedy) for seen, remedy in m.warnings]

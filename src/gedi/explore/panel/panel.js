@@ -1,13 +1,13 @@
 "use strict";
 
-// Okabe and Ito's colours: told apart by colour-blind readers too.
+// Okabe and Ito's colours, which colour-blind readers can tell apart too.
 const COLOURS = ["#0a7abf", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c8c8c", "#b5a300"];
 const colour = (cluster) => COLOURS[cluster % COLOURS.length];
 const at = (id) => document.getElementById(id);
 let about = null;
 let last = null;
 
-// Text only ever goes in as text: names of files and columns cannot become markup.
+// Text is only ever inserted as text: the names of files and columns cannot become markup.
 function element(tag, className, text) {
   const made = document.createElement(tag);
   if (className) made.className = className;
@@ -138,7 +138,7 @@ function show(answer) {
   at("body").replaceChildren(...answer.shown.map(line));
   const left = answer.rows - answer.shown.length;
   at("rest").textContent = (left > 0 ? `${left.toLocaleString("en")} more rows are counted above but not listed. ` : "")
-    + (answer.more ? "The file has more rows: gedi predict answers them all." : "");
+    + (answer.more ? "The file has more rows; gedi predict answers them all." : "");
   at("summary").hidden = at("rows").hidden = false;
   drawPlane();
 }
@@ -152,7 +152,7 @@ function complain(sentence) {
 async function send(file) {
   at("problem").hidden = true;
   if (file.size > about.limits.bytes) {
-    complain(`${file.name} has ${file.size.toLocaleString("en")} bytes, at most ${about.limits.bytes.toLocaleString("en")} are read here: use gedi predict for it.`);
+    complain(`${file.name} has ${file.size.toLocaleString("en")} bytes, but at most ${about.limits.bytes.toLocaleString("en")} are read here: use gedi predict for it.`);
     return;
   }
   at("busy").hidden = false;
@@ -163,7 +163,7 @@ async function send(file) {
     if (reply.ok) show(content);
     else complain(content.error);
   } catch {
-    complain("No answer: the file could not be sent, or gedi explore was stopped.");
+    complain("No answer: the file could not be sent, or gedi explore has stopped.");
   } finally {
     at("busy").hidden = true;
     at("file").value = "";
@@ -182,7 +182,7 @@ function choose(name) {
 async function start() {
   for (const name of ["explore", "report"]) at("tab-" + name).addEventListener("click", () => choose(name));
   const drop = at("drop");
-  // The whole window takes files: one that misses the field must not make the browser leave the page.
+  // The whole window accepts files, so that one dropped beside the field does not make the browser leave the page.
   window.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("over"); });
   window.addEventListener("dragleave", (event) => { if (!event.relatedTarget) drop.classList.remove("over"); });
   window.addEventListener("drop", (event) => {
@@ -199,8 +199,8 @@ async function start() {
   at("about").textContent = `${about.clusters} clusters of ${shape}` + (about.data ? `, trained on ${about.data}` : "");
   at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .npy or .npz";
   at("compared").textContent = about.density
-    ? `Against ${about.examples.rows.toLocaleString("en")} ${about.examples.kind}: foreign is less typical than 99 % of them by log density or by OOD score, unusual than 95 %.`
-    : "The run was trained without a density, so it cannot tell how familiar a row is.";
+    ? `Compared with ${about.examples.rows.toLocaleString("en")} ${about.examples.kind}. A foreign row is less typical than 99 % of them by log density or by OOD score, an unusual row than 95 %.`
+    : "This run was trained without a density, so it cannot tell how familiar a row is.";
   for (const head of document.querySelectorAll("th.density")) head.hidden = !about.density;
   at("dots").textContent = about.examples.kind;
 }

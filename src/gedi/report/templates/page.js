@@ -17,7 +17,7 @@
     return changes;
   }
 
-  // Numbers written into cells are in the page's ink: plotly would choose by the cell's colour, as if it were opaque.
+  // Numbers in cells take the page's ink: plotly would choose by the cell's colour, as if it were opaque.
   async function recolour(place) {
     const written = place.data.flatMap((trace, i) => (trace.texttemplate ? [i] : []));
     if (written.length) await Plotly.restyle(place, { "textfont.color": token("--ink") }, written);
@@ -32,7 +32,7 @@
       font: { family: "system-ui, sans-serif", size: 13 },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", itemsizing: "constant" },
       modebar: { orientation: "v", bgcolor: "rgba(0,0,0,0)" },
-      dragmode: touch ? false : "zoom", // on a phone a finger scrolls the page; the buttons zoom
+      dragmode: touch ? false : "zoom", // on a phone, a finger scrolls the page and the buttons zoom
       ...layout,
     };
     for (const key of Object.keys(full).filter((name) => /^[xy]axis/.test(name))) {
@@ -41,7 +41,7 @@
     if (narrow) {
       full.margin = { ...full.margin, l: 40, r: 6 };
       full.legend = { ...full.legend, font: { size: 11 } };
-      // Long names of columns would leave no room for what they name.
+      // Long column names would leave no room for the chart.
       if (full.yaxis?.ticktext) full.yaxis.ticktext = full.yaxis.ticktext.map((name) => (name.length > 14 ? `${name.slice(0, 13)}…` : name));
     }
     return full;
@@ -78,7 +78,7 @@
   picture.style.backgroundImage = `url(${sheet.source})`;
   picture.style.backgroundSize = `${112 * sheet.columns}px ${sheet.height * scale * sheet.lines}px`;
 
-  // Point texts are written for plotly, which reads tags and entities.
+  // The texts of points are written for plotly, which interprets tags and entities.
   const plain = (marked) => marked.replaceAll("<br>", "\n").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
   function show(event) {
@@ -99,7 +99,7 @@
     map.on("plotly_unhover", () => { thumb.hidden = true; });
     addEventListener("scroll", () => {
       thumb.hidden = true;
-      Plotly.Fx.unhover(map); // or plotly, still on that point, would not call it hovered over again
+      Plotly.Fx.unhover(map); // otherwise plotly, still on that point, would not fire again for it
     }, { passive: true });
   });
 })();
