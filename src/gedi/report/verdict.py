@@ -141,7 +141,7 @@ def _clusters(m: Measures) -> list[Finding]:
         "keeps_walk",
         m.keeps_walk,
         f"{percent(m.keeps_walk)} of the walks along the density end in the cluster where they began.",
-        "the clusters cut through dense regions: raise step1.iterations or n_init, or try another n_clusters",
+        "raise step1.iterations or n_init, or try another n_clusters: the clusters cut through dense regions",
     )
     if m.sizes:
         found += _finding(
@@ -154,7 +154,7 @@ def _clusters(m: Measures) -> list[Finding]:
             "largest_share",
             m.largest_share,
             f"The largest cluster holds {percent(m.largest_share)} of the rows.",
-            "nearly all rows fell into one cluster: raise objective.clustering.firmness or n_init",
+            "raise objective.clustering.firmness or n_init: nearly all rows are in one cluster",
         )
     return found + _starts(m)
 
@@ -165,7 +165,7 @@ def _starts(m: Measures) -> list[Finding]:
     best, worst = min(m.starts), max(m.starts)
     spread = (worst - best) / max(abs(worst), 1e-9)
     text = f"The {len(m.starts)} starts ended with objectives from {short(best)} to {short(worst)}; the lowest is kept."
-    found = _finding("starts", spread, text, "the starts disagree: raise n_init, and compare runs with several seeds")
+    found = _finding("starts", spread, text, "raise n_init, and compare runs with several seeds: the starts disagree")
     # The best start was kept. Worse ones are a reason to try more starts, not to distrust this one.
     return [Finding(FAIR, f.text, f.remedy) if f.level == POOR else f for f in found]
 
@@ -173,7 +173,7 @@ def _starts(m: Measures) -> list[Finding]:
 def _embedding(m: Measures) -> list[Finding]:
     if m.effective_rank is None or m.spread is None:
         return []
-    collapsed = "the embedding collapsed: raise the weight of objective.negative_free, or lower step2.learning_rate"
+    collapsed = "raise the weight of objective.negative_free, or lower step2.learning_rate: the embedding collapsed"
     text = f"Rows are embedded close to one point (spread {short(m.spread)}; 0 is a single point)."
     if LIMITS["spread"].level(m.spread) == GOOD:
         text = "Rows are spread over the sphere."
@@ -199,7 +199,7 @@ def _density(m: Measures) -> list[Finding]:
         "shuffled_auroc",
         m.shuffled_auroc,
         f"It is higher than for shuffled columns {percent(m.shuffled_auroc)} of the time (50\u00a0% is chance).",
-        f"unless the columns are independent, the density has not learned how they depend on each other: {longer}",
+        f"{longer}: unless the columns are independent, the density has not learned how they depend on each other",
     )
     # Shuffling independent columns changes nothing: no density could do better.
     return found + [Finding(FAIR, f.text, f.remedy) if f.level == POOR else f for f in shuffled]
@@ -223,7 +223,7 @@ def _training(m: Measures) -> list[Finding]:
         None if m.energy_gap is None else m.energy_gap / (m.energy_spread or 1.0),
         f"Late in training, log p of samples was {short(m.energy_gap)} nats away from that of data on average"
         + (f"; it varies by {short(m.energy_spread)} over the data." if m.energy_spread else "."),
-        "the sampler lags behind the density: raise sampler.steps, or lower the learning_rate of the stage",
+        "raise sampler.steps, or lower the learning_rate of the stage: the sampler lags behind the density",
     )
     times = "once" if m.rollbacks == 1 else f"{m.rollbacks} times"
     text = f"The guard rolled training back {times}." if m.rollbacks else "The guard never had to step in."
