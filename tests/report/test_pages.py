@@ -9,9 +9,11 @@ import pytest
 
 from gedi import GEDI
 from gedi.cli import main
+from gedi.commands.report import write_run_report
 from gedi.evaluation import nmi
 from gedi.report.data_sample import FILE
 from gedi.report.run_page import left_out
+from gedi.runs import folder as runs
 
 LARGEST = 8_000_000
 SECTIONS = ["verdict", "clusters", "stability", "embedding", "training", "cost", "settings", "provenance"]
@@ -97,7 +99,7 @@ def test_files_left_out_are_counted_and_the_first_are_named(nothing):
 def test_one_start_is_said_and_several_are_listed(moons_run, wide_run):
     assert "only one start" in text_of(wide_run / "report.html")
     page = text_of(moons_run / "report.html")
-    assert "one start only" not in page and page.count("✓ kept") == 1
+    assert "only one start" not in page and page.count("✓ kept") == 1
 
 
 def test_the_page_can_be_made_again_when_the_data_is_gone(image_run, copy):
@@ -108,6 +110,27 @@ def test_the_page_can_be_made_again_when_the_data_is_gone(image_run, copy):
     assert report(run) == 0
     again = text_of(run / "report.html")
     assert again.replace("elsewhere-now", "image-run") == before
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """The folders whose models are read from disk."""
+    folders, load = [], runs.load
+    monkeypatch.setattr(runs, "load", lambda folder: folders.append(folder) or load(folder))
+    return folders
+
+
+def test_a_model_is_read_once_whatever_is_shown(moons_run, tmp_path, loads):
+    assert report(moons_run, "--data", "moons", "--ood", "circles", "--out", tmp_path / "page.html") == 0
+    assert loads == [moons_run]
+
+
+def test_a_model_in_memory_is_not_read_and_gives_the_same_page(moons_run, copy, loads):
+    run = copy(moons_run, "moons-run")
+    model = runs.load(run)
+    model.results = {}  # the results are those that were written: a fit adds some as it saves them
+    path = write_run_report(run, None, model)
+    assert loads == [run] and text_of(path) == text_of(moons_run / "report.html")
 
 
 def test_data_given_by_hand_stands_in_for_the_sample(moons_run, copy, tmp_path):
@@ -193,12 +216,12 @@ def test_runs_of_different_data_are_compared_without_agreement(moons_run, wide_r
 
 
 def test_each_run_clusters_the_columns_it_knows_of_the_data_that_is_given(runs_of_other_columns, tmp_path):
-    runs, rows = runs_of_other_columns
+    folders, rows = runs_of_other_columns
     clusters = []
-    for run in runs:
+    for run in folders:
         assert main(["predict", str(run), str(rows), "--out", str(tmp_path / f"{run.name}.csv")]) == 0
         clusters.append(np.genfromtxt(tmp_path / f"{run.name}.csv", delimiter=",", names=True)["cluster"])
-    assert report(*runs, "--data", rows, "--out", tmp_path / "both.html") == 0
+    assert report(*folders, "--data", rows, "--out", tmp_path / "both.html") == 0
     page = own_part(text_of(tmp_path / "both.html"))
     shown = re.findall(r">(\d\.\d{3})</td>", page[page.index('id="agreement"') : page.index('id="settings"')])
     assert shown[1] == f"{nmi(*clusters):.3f}" and "Not compared row by row" not in page
@@ -245,7 +268,15 @@ def test_results_of_another_shape_do_not_stop_a_report(moons_run, copy):
         assert report(run) == 0
 
 
-def test_a_file_that_is_no_report_is_not_written_over(moons_run, tmp_path, capsys):
+def test_a_folder_without_a_model_is_refused_with_a_hint(tmp_path, capsys):
+    assert report(tmp_path) == 2
+    assert "the run is not finished. Continue it with: gedi resume" in capsys.readouterr().err
+    (tmp_path / "results.json").write_text("{}")
+    assert report(tmp_path) == 2
+    assert "neither a model nor the reason" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_a_report_is_not_overwritten(moons_run, tmp_path, capsys):
     path = tmp_path / "thesis.html"
     path.write_text("years of work")
     assert report(moons_run, "--out", path) == 2
