@@ -49,7 +49,7 @@ def serving(folder, data=None):
 
 @pytest.fixture(scope="session")
 def serve():
-    """A function: a running server of a run's folder, as a context."""
+    """A context manager: a running server for a run's folder."""
     return serving
 
 
@@ -66,7 +66,7 @@ def image_server(image_run):
 
 
 class Talk:
-    """Requests to a server, with any part of them wrong."""
+    """Requests to a server, any part of which can be made wrong."""
 
     def __init__(self, server):
         self.server = server

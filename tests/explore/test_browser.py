@@ -1,4 +1,4 @@
-"""The page in a real browser: the system's chromium, driven by playwright; skipped where either is missing."""
+"""The page in a real browser: the system's chromium, driven by playwright; skipped if either is missing."""
 
 import io
 import json
@@ -20,7 +20,7 @@ DROP = """([name, bytes]) => {
 
 @pytest.fixture
 def visit(new_context):
-    """A function: the page of a server, open; at the end nothing may have been complained about or asked elsewhere."""
+    """A function that opens a server's page; console errors and requests to other hosts fail the test."""
     complaints, asked = [], []
 
     def go(server, **options):
@@ -66,7 +66,7 @@ def test_a_dropped_picture_is_shown_beside_its_nearest_examples(visit, image_ser
     assert page.locator("#body tr").count() == 1
 
 
-def test_a_broken_file_is_a_sentence_and_the_next_one_works(visit, server):
+def test_a_broken_file_gives_one_sentence_and_the_next_one_works(visit, server):
     page = visit(server)
     drop(page, "<b>holiday</b>.docx", b"PK\x03\x04 not an archive")
     page.wait_for_selector("#problem:not([hidden])")
@@ -92,7 +92,7 @@ def test_a_file_can_be_chosen_without_dragging(visit, server):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_by_day_and_night(visit, server, scheme):
+def test_it_fits_a_phone_in_light_and_dark_mode(visit, server, scheme):
     page = visit(server, viewport=PHONE, color_scheme=scheme)
     drop(page, "rows.csv", b"a,b\n-3,-3\n3,3\n")
     page.wait_for_selector("#rows:not([hidden])")

@@ -6,23 +6,23 @@ import socket
 import pytest
 
 from gedi.errors import ConfigError
-from gedi.explore import ExploreServer, site
+from gedi.explore import ExploreServer
 from gedi.explore import server as server_module
 
 
-def test_the_one_with_the_address_is_answered(talk):
+def test_a_client_with_the_url_is_answered(talk):
     status, headers, content = talk()
     assert status == 200 and headers["Content-Type"].startswith("text/html") and b"Drop new data here" in content
 
 
-def test_an_address_without_its_last_slash_leads_to_the_one_with_it(talk, server):
+def test_a_url_without_its_last_slash_redirects_to_the_one_with_it(talk, server):
     status, headers, _ = talk(target=f"/{server.token}")
     assert status == 307 and headers["Location"] == f"/{server.token}/"
     assert talk(target=f"/{server.token[:-1]}")[0] == 403
     assert talk("POST", target=f"/{server.token}", body=b"1,2\n")[0] == 404
 
 
-def test_it_listens_on_this_machine_alone(server):
+def test_it_listens_on_the_loopback_address_only(server):
     assert server.socket.getsockname()[0] == "127.0.0.1" and server.url.startswith("http://127.0.0.1:")
 
 
@@ -58,7 +58,7 @@ def test_tokens_are_compared_in_constant_time(talk, monkeypatch):
     "host", ["evil.example", "evil.example:PORT", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:PORT", "", None]
 )
 def test_other_hosts_are_refused(talk, server, host):
-    """A name that was pointed at 127.0.0.1 sends its own name."""
+    """A request through a name that points to 127.0.0.1 carries that name."""
     given = host.replace("PORT", str(server.server_port)) if host else host
     assert talk(headers={"Host": given})[0] == 421
 
@@ -78,7 +78,7 @@ def test_other_origins_are_refused(talk, server, origin, method):
 @pytest.mark.parametrize(
     ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]
 )
-def test_requests_that_other_pages_caused_are_refused(talk, site, status):
+def test_requests_caused_by_other_pages_are_refused(talk, site, status):
     assert talk(headers={"Sec-Fetch-Site": site})[0] == status
 
 
@@ -111,7 +111,7 @@ def test_other_methods_are_refused(talk, method):
         "example/../about.json",
     ],
 )
-def test_no_path_of_a_request_is_a_path_of_a_file(talk, path):
+def test_the_path_of_a_request_is_never_the_path_of_a_file(talk, path):
     status, _, content = talk(path=path)
     assert status == 404 and json.loads(content) == {"error": "There is nothing here."}
 
@@ -142,7 +142,7 @@ def test_a_body_at_the_limit_is_read(talk, monkeypatch):
         ({"Content-Length": "4", "content-length": "5"}, 411),
     ],
 )
-def test_a_body_whose_length_is_not_said_is_refused(talk, headers, status):
+def test_a_body_without_a_valid_length_is_refused(talk, headers, status):
     encoded = {name: value.encode() for name, value in headers.items()}
     assert talk("POST", "answer", headers=encoded)[0] == status
 
@@ -163,7 +163,7 @@ def post_head(server, length):
 
 
 def test_a_body_that_drips_is_given_up_on(server, talk, monkeypatch):
-    """Never silent for long, and never done: it would keep everybody else from being answered."""
+    """It is never silent for long and never ends, and would keep everyone else waiting."""
     monkeypatch.setattr(server_module, "SLOWEST", 0.0)
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as client:
         client.sendall(post_head(server, 10) + b"1")
@@ -186,7 +186,7 @@ def test_a_body_that_stops_short_is_refused(server):
         assert client.recv(100).startswith(b"HTTP/1.0 400")
 
 
-def test_the_page_is_answered_beside_many_silent_clients(server, talk):
+def test_many_silent_clients_do_not_block_the_page(server, talk):
     silent = [socket.create_connection(("127.0.0.1", server.server_port), timeout=10) for _ in range(50)]
     for client in silent:
         client.sendall(b"GET / HTTP/1.1\r\nHost:")
@@ -198,7 +198,7 @@ def test_the_page_is_answered_beside_many_silent_clients(server, talk):
 @pytest.mark.parametrize(
     "raw", [b"\x16\x03\x01\x02\x00\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\r\n\r\n"]
 )
-def test_what_is_not_http_is_no_event(server, talk, raw, capfd):
+def test_anything_but_http_is_ignored_quietly(server, talk, raw, capfd):
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as client:
         client.sendall(raw)
         client.recv(1000)
@@ -229,7 +229,3 @@ def test_no_name_is_looked_up(rows_run, serve, monkeypatch):
     monkeypatch.setattr(socket, "getfqdn", lambda *_: pytest.fail("asked a name server"))
     with serve(rows_run):
         pass
-
-
-def test_the_pages_policy_is_in_one_place():
-    assert site.Reply(200, "", b"").policy == site.PAGE_POLICY

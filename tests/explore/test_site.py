@@ -1,4 +1,4 @@
-"""What is answered about a run and about new data."""
+"""Answers about a run and about new data."""
 
 import io
 import json
@@ -33,7 +33,7 @@ def picture(pixels, kind="PNG"):
 # ---- pages ----
 
 
-def test_about_says_what_can_be_dropped(talk, talk_images):
+def test_about_describes_the_run_and_its_limits(talk, talk_images):
     about = json.loads(talk(path="about.json")[2])
     assert (about["features"], about["clusters"], about["image"]) == (2, 2, None)
     assert about["limits"] == {"bytes": uploads.BODY_BYTES}
@@ -47,7 +47,7 @@ def test_without_a_report_the_page_says_how_to_make_one(talk):
     assert status == 200 and b"gedi report RUN" in content
 
 
-def test_the_report_is_served_as_it_is_but_no_link_is_followed(rows_run, talk, tmp_path):
+def test_the_report_is_served_unchanged_but_no_link_is_followed(rows_run, talk, tmp_path):
     report = rows_run / "report.html"
     try:
         report.write_text("<h1>mine</h1>")
@@ -71,7 +71,7 @@ def test_examples_of_images_are_pictures(talk_images, image_run):
     assert talk_images(path="example/999999.png")[0] == 404
 
 
-def test_no_page_asks_anybody_else():
+def test_no_page_makes_requests_elsewhere():
     for file in files("gedi.explore").joinpath("panel").iterdir():
         text = file.read_text()
         assert not re.search(r"https?:|//[a-z]", text.replace("\n// ", "\n")), file.name
@@ -108,7 +108,7 @@ def test_every_kind_of_file_gets_the_models_own_answers(talk, rows_run, name):
     assert sum(said["clusters"]) == 3
 
 
-def test_what_is_far_away_is_called_foreign(talk):
+def test_a_row_far_away_is_called_foreign(talk):
     _, said = talk.ask(KINDS["rows.npy"])
     assert said["shown"][2]["familiarity"] == "foreign" and said["shown"][2]["below"] == 0
     assert sum(said["familiar"].values()) == 3
@@ -180,7 +180,7 @@ def test_a_picture_of_another_size_and_kind_is_fitted(talk_images):
     assert status == 200 and said["shown"][0]["values"] == pytest.approx([128.0] * 8)
 
 
-# ---- what is not data ----
+# ---- files that are not data ----
 
 
 def bomb() -> bytes:
@@ -193,7 +193,7 @@ def bomb() -> bytes:
 
 
 def lying(shape) -> bytes:
-    """An archive whose array says it is larger than any memory, and holds eight bytes."""
+    """An archive whose array claims to be larger than any memory, but holds eight bytes."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive, archive.open("x.npy", "w") as member:
         np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": shape})
@@ -202,7 +202,7 @@ def lying(shape) -> bytes:
 
 
 def huge_picture(side) -> bytes:
-    """A PNG of a few bytes that says it has ``side`` x ``side`` pixels."""
+    """A PNG of a few bytes that claims to have ``side`` x ``side`` pixels."""
     body = bytearray(picture(np.zeros((4, 4), dtype=np.uint8)))
     body[16:24] = 2 * side.to_bytes(4, "big")
     body[29:33] = zlib.crc32(body[12:29]).to_bytes(4, "big")
@@ -231,7 +231,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_what_is_not_data_gets_one_sentence(talk, kind):
+def test_a_file_that_is_not_data_gets_one_sentence(talk, kind):
     body, expected = BAD[kind]
     status, said = talk.ask(body, "mine.dat")
     assert status == 422 and re.search(expected, said["error"]), said
@@ -263,5 +263,5 @@ def test_the_server_leaves_no_files_behind(talk, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_but_an_answer_can_be_asked_for(talk):
+def test_files_can_only_be_posted_for_an_answer(talk):
     assert talk("POST", "report.html", b"x")[0] == 404

@@ -1,4 +1,4 @@
-"""Ctrl-C is how `gedi explore` ends: at once, with code 0 and one sentence, whatever is going on."""
+"""Ctrl-C ends `gedi explore` at once, with exit code 0 and one sentence, whatever is going on."""
 
 import signal
 import socket
@@ -11,17 +11,17 @@ import pytest
 
 from gedi.cli import main
 
-PATIENCE = 300  # seconds: a busy machine is not a server that hangs
+PATIENCE = 300  # seconds: a busy machine is not a hanging server
 
 
 def hear_ctrl_c():
-    """As in a terminal: what a shell starts in the background is deaf to it, tests and their children included."""
+    """As in a terminal: a process that a shell starts in the background ignores Ctrl-C, and so do its children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
 def exploring_process(rows_run):
-    """The program in a process of its own, with its address, once it answers."""
+    """The program in its own process, and its URL, once it answers."""
     words = [sys.executable, "-m", "gedi.cli", "explore", str(rows_run), "--no-browser"]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_ctrl_c) as process:
@@ -51,7 +51,7 @@ def test_ctrl_c_ends_it(exploring_process, pending):
         socket.create_connection((there.hostname, there.port), timeout=PATIENCE)
 
 
-def test_ctrl_c_while_the_run_is_read_is_a_stop_like_any_other(rows_run, monkeypatch, capsys):
+def test_ctrl_c_while_the_run_is_being_read_stops_the_program(rows_run, monkeypatch, capsys):
     def stop(*_):
         raise KeyboardInterrupt
 
@@ -60,8 +60,8 @@ def test_ctrl_c_while_the_run_is_read_is_a_stop_like_any_other(rows_run, monkeyp
     assert capsys.readouterr().err == "gedi: stopped.\n"
 
 
-def test_an_answer_that_is_worked_out_ends_before_the_program(serve, rows_run):
-    """The lock that answers take is taken for good when the server closes."""
+def test_an_answer_in_progress_ends_before_the_program(serve, rows_run):
+    """Closing the server takes the lock of the answers for good."""
     with serve(rows_run) as server:
         assert not server.answering.locked()
     assert server.answering.locked()

@@ -1,4 +1,4 @@
-"""Shared by the tests of reports: runs of a few iterations, made by the command line; tests only read them."""
+"""Runs of a few iterations, made by the command line and shared by all tests of reports, which only read them."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def moons(home):
-    """Some points of the moons, with labels: fewer make tests faster, and pages no different."""
+    """A few labelled points of the moons: more would only make the tests slower."""
     data = load("moons", n=300)
     np.savez(home / "moons.npz", x=data.x, y=data.y)
     return home / "moons.npz"
@@ -61,7 +61,7 @@ def image_run(home):
 
 @pytest.fixture(scope="session")
 def wide_run(home):
-    """Rows of twelve columns, of which the last tells the groups apart; one name tries to be a tag."""
+    """Rows of twelve columns; the last one tells the groups apart, and one name tries to be a tag."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(150, 12))
     x[:, 11] += 6 * (np.arange(150) % 2)
@@ -74,7 +74,7 @@ def wide_run(home):
 
 @pytest.fixture(scope="session")
 def runs_of_other_columns(home):
-    """Two runs of one table, each without another of its columns, and the table."""
+    """Two runs on one table, each with a different column dropped, and the table."""
     x = np.random.default_rng(0).normal([0, 0, 0, 9], 1, (90, 4))
     x[:, 1:3] += 6 * (np.arange(90) % 2)[:, None]
     np.savetxt(home / "rows.csv", x, delimiter=",", header="a,b,c,d", comments="")

@@ -1,4 +1,4 @@
-"""The pages in a real browser, opened as files: they draw, answer to the mouse, and ask nobody for anything."""
+"""The pages in a real browser, opened as files: they draw, react to the mouse, and make no network requests."""
 
 import re
 
@@ -14,7 +14,7 @@ WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 @pytest.fixture
 def opened(new_context):
-    """A function: opens a page and waits until its charts are drawn; complaints and requests fail the test."""
+    """A function that opens a page and waits for its charts; console messages and requests fail the test."""
     complaints: list[str] = []
 
     def show(path, **options):
@@ -64,7 +64,7 @@ def test_moons_draw_every_chart_and_zoom(opened, moons_run):
 
 
 def wait_until(page, expression, patience=PATIENCE // 50):
-    """Asked from here: the page's policy forbids the evaluation that playwright's own waiting is made of."""
+    """Poll from here: the page's policy forbids the eval on which playwright's own waiting relies."""
     while not page.evaluate(expression):
         patience -= 1
         assert patience, expression
@@ -72,10 +72,10 @@ def wait_until(page, expression, patience=PATIENCE // 50):
 
 
 def hover_until(page, point, shown, patience=PATIENCE // 50):
-    """Move about on the point as a hand does: the scrolling that brought it here hides what one still move showed."""
+    """Keep moving over the point as a hand does: the scrolling that brought it here hides what one move showed."""
     while not shown.is_visible():
         patience -= 1
-        assert patience, "nothing is shown under the mouse"
+        assert patience, "nothing appears under the mouse"
         box = point.bounding_box()
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         page.mouse.move(x - 3, y)
@@ -95,7 +95,7 @@ def test_hovering_over_the_map_shows_the_image_of_that_row(opened, name, request
     hover_until(page, point, thumb)
     said = re.search(r"row (\d+) of the sample\s+cluster (\d+), probability", thumb.inner_text())
     assert said
-    # The thumbnail is the part of the sheet that belongs to the row the text names.
+    # The thumbnail is the part of the sheet for the row that the text names.
     row = int(said[1])
     place = page.evaluate(
         "(row) => { const map = document.querySelector('[data-chart=map]'); for (const trace of map.data) {"
@@ -122,7 +122,7 @@ def test_a_thumbnail_that_scrolling_hid_comes_back_on_the_same_point(opened, dig
     hover_until(page, point, thumb)
 
 
-def test_wide_rows_show_profiles_with_names_as_they_are(opened, wide_run, hostile):
+def test_wide_rows_show_profiles_with_unchanged_names(opened, wide_run, hostile):
     page = opened(wide_run / "report.html")
     assert {"profile", "map"} <= set(drawn(page)) and set(charts(page)) == set(drawn(page))
     assert hostile in (page.locator("[data-chart=profile]").text_content() or "")
@@ -143,7 +143,7 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(opened, name, scheme,
     page = opened(run / "report.html", viewport=PHONE, is_mobile=True, has_touch=True, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert page.evaluate("[...document.querySelectorAll('[data-chart]')].every((chart) => chart.scrollWidth <= 390)")
-    # Words stay whole, and numbers in cells have the page's ink.
+    # Words are not broken, and numbers in cells have the page's ink.
     whole = "[...document.querySelectorAll('#provenance th code')].find((name) => name.textContent === 'python')"
     assert page.evaluate(f"{whole}.getClientRects().length") == 1
     if name == "wide_run":
@@ -151,7 +151,7 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(opened, name, scheme,
         assert page.evaluate(f"document.querySelector('[data-chart=profile]').data[0].textfont.color === {ink}")
 
 
-def test_a_finger_zooms_by_buttons_as_the_page_says(opened, moons_run):
+def test_a_finger_zooms_with_the_buttons_as_the_page_says(opened, moons_run):
     page = opened(moons_run / "report.html", viewport=PHONE, is_mobile=True, has_touch=True)
     assert page.locator("#plane .by-touch").is_visible() and page.locator("#plane .by-mouse").is_hidden()
     icon = "document.querySelector('[data-chart=plane-clusters] .modebar-btn path')"

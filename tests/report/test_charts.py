@@ -1,4 +1,4 @@
-"""Charts are compact, the same every time, and say what is in the data."""
+"""Charts are compact, the same every time, and show what is in the data."""
 
 import json
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from gedi.report.charts import (
     profiles,
     two_directions,
 )
-from gedi.report.comparison import differing, distinct, matched
+from gedi.report.comparison import differing, matched
 from gedi.report.data_sample import sample_of
 from gedi.report.history import CURVE_POINTS, History, training_charts
 from gedi.report.look import PALETTE, SYMBOLS, colour, compact, literal, percent, short, symbol
@@ -42,7 +42,7 @@ def test_compact_numbers_are_short_and_within_a_thousandth_of_the_range(scale, o
         assert len(json.dumps(back.tolist())) < 0.7 * len(json.dumps(x.tolist()))
 
 
-def test_what_is_not_a_number_is_null():
+def test_anything_but_a_number_is_null():
     assert compact([1.0, np.nan, np.inf]) == [1.0, None, None]
     assert short("12") == short(None) == percent(True) == "–"
 
@@ -59,7 +59,7 @@ def test_fifty_six_clusters_look_different():
     assert len({(colour(k), symbol(k)) for k in range(56)}) == 56 == len(PALETTE) * len(SYMBOLS)
 
 
-def test_names_are_shown_by_plotly_as_they_are():
+def test_plotly_shows_names_unchanged():
     assert literal("<b>%{x}</b> & co") == "&lt;b&gt;% {x}&lt;/b&gt; &amp; co"
 
 
@@ -88,7 +88,7 @@ def test_the_map_keeps_distances_and_does_not_flip():
     assert np.allclose(two_directions(rotated[:, :1])[:, 1], 0)
 
 
-def test_histograms_count_every_row_and_far_ones_at_the_edge():
+def test_histograms_count_every_row_and_outliers_at_the_edge():
     own, far = rng.normal(size=500), np.full(100, -1e9)
     made = histograms({"data": own, "far": far}, "score")
     own_trace, far_trace = made["data"]
@@ -97,7 +97,7 @@ def test_histograms_count_every_row_and_far_ones_at_the_edge():
 
 
 @pytest.mark.parametrize("has_density", [True, False])
-def test_a_row_in_words_names_no_density_that_was_never_trained(has_density):
+def test_a_row_in_words_has_no_log_p_without_a_trained_density(has_density):
     model = SimpleNamespace(
         has_density=has_density, predict_proba=lambda x: np.array([[0.25, 0.75]]), score_samples=lambda x: [2.0]
     )
@@ -183,10 +183,6 @@ def test_one_cluster_of_all_rows_has_no_profile():
 
 def test_only_settings_that_differ_are_listed():
     assert differing([{"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"}]) == [("b", ["2", "3"]), ("c", ["–", "4"])]
-
-
-def test_runs_of_one_name_are_told_apart():
-    assert distinct(["run", "other", "run"]) == ["run (1)", "other", "run (2)"]
 
 
 def test_the_same_groups_get_the_same_numbers():

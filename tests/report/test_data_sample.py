@@ -1,4 +1,4 @@
-"""The sample of the data in a RUN folder: exact, bounded, and read as what a stranger may have written."""
+"""The sample of the data in a RUN folder is exact and bounded, and is read as if a stranger had written it."""
 
 import json
 
@@ -84,7 +84,7 @@ def test_a_folder_without_a_sample_has_none(tmp_path):
         ({"rows": torch.zeros(3, 2), "labels": torch.tensor([0, 1, 1])}, ABOUT | {"classes": "ab"}),
     ],
 )
-def test_what_is_not_a_sample_is_refused_by_name(tmp_path, tensors, about):
+def test_an_invalid_sample_is_refused_by_name(tmp_path, tensors, about):
     stored(tmp_path, tensors, about)
     with pytest.raises(RunError, match=FILE):
         read_sample(tmp_path, 2)

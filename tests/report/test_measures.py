@@ -43,7 +43,7 @@ def test_entropy_is_one_for_equal_sizes_and_zero_for_one_cluster():
     assert size_entropy(np.array([7, 0, 0])) == 0
 
 
-def test_samples_of_the_same_kind_cannot_be_told_and_others_can():
+def test_samples_like_the_data_cannot_be_told_apart_and_others_can():
     rows = rng.normal(size=(400, 3))
     assert two_sample_test(rows, rng.normal(size=(400, 3))) < 0.57
     assert two_sample_test(rows, rng.normal(size=(400, 3)) + 50) == 1
@@ -51,12 +51,12 @@ def test_samples_of_the_same_kind_cannot_be_told_and_others_can():
     assert two_sample_test(rows, copies) == 1
 
 
-def test_blurred_samples_are_told_from_data_in_many_dimensions():
+def test_blurred_samples_can_be_told_from_data_in_many_dimensions():
     rows = 0.1 * rng.normal(size=(300, 60))
     assert two_sample_test(rows, rng.normal(size=(300, 60))) > 0.9
 
 
-def test_shuffled_columns_hold_the_same_values_and_noise_stays_in_range():
+def test_shuffled_columns_keep_their_values_and_noise_stays_in_range():
     rows = np.column_stack([np.arange(50), 100 + np.arange(50)]).astype(float)
     found = foreign_rows(rows)
     assert np.array_equal(np.sort(found["shuffled columns"], axis=0), rows)

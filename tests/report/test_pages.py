@@ -1,4 +1,4 @@
-"""Pages as text: what is in them, what cannot get out of them, and what is refused."""
+"""Pages as text: what they contain, that nothing in them can do harm, and what is refused."""
 
 import json
 import re
@@ -28,13 +28,13 @@ def ids(page):
 
 
 def own_part(page):
-    """The page without plotly's script, which names many addresses that it never asks."""
+    """The page without plotly's script, which mentions many URLs that it never requests."""
     return re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
 
 
 @pytest.fixture
 def copy(tmp_path):
-    """A function: a copy of a run that a test may spoil."""
+    """A function that copies a run, for a test to change."""
 
     def make(run, name="copy"):
         return shutil.copytree(run, tmp_path / name)
@@ -46,7 +46,7 @@ def report(*words):
     return main(["report", *(str(word) for word in words)])
 
 
-# ---- what is there ----
+# ---- contents ----
 
 
 def test_a_fit_ends_with_a_page_of_its_kind_of_data(moons_run, digits_run, image_run, wide_run):
@@ -63,7 +63,7 @@ def test_a_fit_ends_with_a_page_of_its_kind_of_data(moons_run, digits_run, image
         assert set(re.findall(r'href="#([a-z]+)"', page)) == {*ids(page), "main"}
 
 
-def test_everything_on_a_page_has_a_name_for_those_who_cannot_see_it(moons_run, image_run, wide_run):
+def test_everything_on_a_page_has_a_text_for_screen_readers(moons_run, image_run, wide_run):
     for run in (moons_run, image_run, wide_run):
         page = own_part(text_of(run / "report.html"))
         assert all(re.search(r'alt="[^"]{10,}', image) for image in re.findall(r"<img[^>]*>", page))
@@ -74,7 +74,7 @@ def test_everything_on_a_page_has_a_name_for_those_who_cannot_see_it(moons_run, 
         assert all("scope=" in head for head in re.findall(r"<th\b[^>]*>", page))
 
 
-def test_a_page_names_no_address_and_allows_no_request(moons_run, image_run):
+def test_a_page_has_no_url_and_allows_no_request(moons_run, image_run):
     for run in (moons_run, image_run):
         page = text_of(run / "report.html")
         assert "http://" not in own_part(page) and "https://" not in own_part(page)
@@ -96,7 +96,7 @@ def test_files_left_out_are_counted_and_the_first_are_named(nothing):
     assert many is not None and many.startswith("1,234 image files were") and many.endswith("19.png and 1214 more.")
 
 
-def test_one_start_is_said_and_several_are_listed(moons_run, wide_run):
+def test_a_single_start_is_mentioned_and_several_are_listed(moons_run, wide_run):
     assert "only one start" in text_of(wide_run / "report.html")
     page = text_of(moons_run / "report.html")
     assert "only one start" not in page and page.count("✓ kept") == 1
@@ -148,7 +148,7 @@ def test_data_given_by_hand_stands_in_for_the_sample(moons_run, copy, tmp_path):
     assert "plane" in ids(page) and "all 30 rows" in page and "given: circles" in page
 
 
-def test_scores_and_header_are_of_the_data_that_is_given(moons_run, moons, tmp_path):
+def test_scores_and_header_are_those_of_the_given_data(moons_run, moons, tmp_path):
     kept = np.load(moons)
     rng = np.random.default_rng(0)
     lines = [f"{a},{b},{k}" for (a, b), k in zip(kept["x"], rng.permutation(kept["y"]), strict=True)]
@@ -163,7 +163,7 @@ def test_scores_and_header_are_of_the_data_that_is_given(moons_run, moons, tmp_p
     assert f">{score[1]}</td>" in text_of(tmp_path / "two.html")
 
 
-def test_a_run_without_a_plan_or_labels_made_in_python_has_a_page(tmp_path):
+def test_a_run_made_in_python_without_a_plan_or_labels_has_a_page(tmp_path):
     x = np.random.default_rng(0).normal(size=(40, 3))
     settings = {"step1.iterations": 2, "step2.iterations": 2, "start.nodes": 5}
     GEDI(2, preset="smoke", random_state=0, training=settings).fit(x).save(tmp_path / "run")
@@ -215,7 +215,7 @@ def test_runs_of_different_data_are_compared_without_agreement(moons_run, wide_r
     assert "Nothing to compare" in text_of(tmp_path / "gedi-comparison.html")
 
 
-def test_each_run_clusters_the_columns_it_knows_of_the_data_that_is_given(runs_of_other_columns, tmp_path):
+def test_each_run_clusters_the_columns_that_it_knows_of_the_given_data(runs_of_other_columns, tmp_path):
     folders, rows = runs_of_other_columns
     clusters = []
     for run in folders:
@@ -259,7 +259,7 @@ def test_nothing_in_a_run_can_become_markup(wide_run, copy, hostile):
     assert "&lt;img src=x" in page
 
 
-def test_results_of_another_shape_do_not_stop_a_report(moons_run, copy):
+def test_malformed_results_do_not_stop_a_report(moons_run, copy):
     run = copy(moons_run)
     results = json.loads(text_of(run / "results.json"))
     results |= {"cost": [1], "provenance": "none", "scores": [0.5], "seconds": "long", "data": {"a": 1}, "method": None}
@@ -301,7 +301,7 @@ def test_a_link_in_the_folder_is_not_written_through(moons_run, copy, tmp_path, 
         (["RUN"] * 13, "At most 12 runs fit on one page"),
     ],
 )
-def test_what_cannot_be_reported_is_refused_in_one_sentence(moons_run, capsys, words, sentence):
+def test_impossible_reports_are_refused_in_one_sentence(moons_run, capsys, words, sentence):
     assert report(*[moons_run if word == "RUN" else word for word in words]) == 2
     err = capsys.readouterr().err
     assert sentence in err and err.count("\n") == 1

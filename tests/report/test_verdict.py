@@ -33,7 +33,7 @@ def levels(measures):
     return {judgement.ability: judgement.level for judgement in judge(measures)}
 
 
-def test_a_run_without_fault_is_good_in_everything():
+def test_a_flawless_run_is_good_in_everything():
     assert levels(FINE) == dict.fromkeys(("clusters", "embedding", "density", "samples", "training"), "good")
     assert not any(finding.remedy for judgement in judge(FINE) for finding in judgement.findings)
     assert overall(judge(FINE)) == "good"
@@ -68,7 +68,7 @@ def test_one_fault_shows_in_its_own_ability_with_a_remedy(change, ability, level
     assert worst.level == level and worst.remedy
 
 
-def test_an_energy_gap_is_small_or_large_beside_the_spread_of_log_p():
+def test_an_energy_gap_is_judged_relative_to_the_spread_of_log_p():
     assert levels(replace(FINE, energy_gap=9.0, energy_spread=30.0))["training"] == "good"
 
 
