@@ -32,7 +32,7 @@ class Examples(Answers):
         return order, np.sqrt(np.maximum(np.take_along_axis(squares, order, axis=1), 0.0))
 
     def picture(self, row: np.ndarray) -> bytes:
-        """A row of images as a small PNG."""
+        """A row of pixels as a small PNG."""
         assert self.model.image_shape is not None
         return thumbnail(row, self.model.image_shape, *self.model.black_and_white)
 
