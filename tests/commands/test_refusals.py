@@ -188,8 +188,8 @@ def test_more_samples_than_memory_are_refused(refused, home):
     assert "at most" in refused("sample", home / "run", "-n", 10**12, "--out", "s.npz")
 
 
-def test_rows_without_a_picture_are_refused(refused, home, tmp_path, gedi, tiny, capsys):
+def test_samples_that_cannot_be_drawn_are_refused(refused, home, tmp_path, gedi, tiny, capsys):
     rows = np.random.default_rng(0).normal(size=(20, 3))
     np.save(tmp_path / "rows.npy", rows)
     assert gedi("fit", "rows.npy", "--n-clusters", 2, "--out", "run", *tiny) == 0
-    assert "no picture" in refused("sample", "run", "--out", "s.png")
+    assert "cannot be drawn" in refused("sample", "run", "--out", "s.png")

@@ -74,7 +74,7 @@ def run_sample(args: argparse.Namespace) -> None:
         )
     most = MOST_VALUES // model.n_features
     if args.n > most:
-        raise DataError(f"At most {most:,} samples can be drawn at once, got -n {args.n:,}: use several --seed.")
+        raise DataError(f"-n asks for {args.n:,} samples, but at most {most:,} are drawn at once: use several --seed.")
     samples = model.sample(args.n, seed=args.seed)
     if path.suffix.lower() == ".png":
         with new_file(path, (".png",)) as part:
