@@ -9,7 +9,7 @@ from gedi.report.charts import DASHES, Chart, axis, chart
 from gedi.report.look import colour, compact, literal, number
 from gedi.report.measures import few
 
-STAGES = {"step1": "density", "embedding": "embedding", "step2": "clusters"}  # and what each of them trains
+STAGE_NAMES = {"step1": "density", "embedding": "embedding", "step2": "clusters"}  # and what each of them trains
 CURVE_POINTS = 300  # of one curve
 GAP, OBJECTIVE = "generative", "objective"
 NAMES = {
@@ -39,7 +39,7 @@ class History:
         self.events = [event for event in events if _is_place(event)]
         reached = 0.0
         self.begins: dict[str, float] = {}
-        for stage in STAGES:
+        for stage in STAGE_NAMES:
             mine = [line["iteration"] for line in [*self.lines, *self.events] if line["stage"] == stage]
             if mine:
                 self.begins[stage] = reached
@@ -77,7 +77,7 @@ class History:
 def _is_place(line: dict[str, Any]) -> bool:
     """Whether a line says which iteration it comes from."""
     whole = all(type(line.get(name)) is int and 0 <= line[name] < 2**40 for name in ("attempt", "iteration"))
-    return whole and line.get("stage") in list(STAGES)
+    return whole and line.get("stage") in list(STAGE_NAMES)
 
 
 def training_charts(history: History) -> dict[str, Chart]:
@@ -128,7 +128,7 @@ def with_stages(made: Chart, history: History) -> Chart:
     """A chart with a line where each stage begins and a mark at each of the guard's events."""
     at_top = {"y": 1, "yref": "paper", "yanchor": "top", "xanchor": "left"}
     quiet = {"showarrow": False, "opacity": 0.75, "font": {"size": 11}}
-    names = [{"x": begin, "text": STAGES[stage]} | at_top | quiet for stage, begin in history.begins.items()]
+    names = [{"x": begin, "text": STAGE_NAMES[stage]} | at_top | quiet for stage, begin in history.begins.items()]
     lines = [_line(begin, "rgba(128,128,128,0.6)", "dot") for begin in history.begins.values() if begin]
     if history.events:
         marks = _guard_marks(history)
