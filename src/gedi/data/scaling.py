@@ -152,7 +152,6 @@ def thumbnail(values: np.ndarray, image_shape: tuple[int, ...], black: float, wh
     return file.getvalue()
 
 
-
 def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:
     """The mean of every column, then the variance around it and the largest absolute value, per column or of all.
 
