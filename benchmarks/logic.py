@@ -1,7 +1,7 @@
-"""Speed of constraints, side by side with peers, one thread on this machine; --out writes numbers and a picture.
+"""Speed of constraints beside other libraries, on one thread of this machine; --out writes numbers and a picture.
 
-klay and DeepProbLog are measured where they are installed (`pip install klaycircuits`; `pip install --no-deps
-deepproblog`: its torchvision is not needed here).
+klay and DeepProbLog are measured if they are installed (`pip install klaycircuits`; `pip install --no-deps
+deepproblog`, whose torchvision is not needed here).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def forward_backward(constraint: Constraint, batch: int, check: bool = True) -> 
 
 
 def klay_forward_backward(constraint: Constraint, batch: int) -> float:
-    """The same circuit in klay's layers, on inputs that are side by side already and are not checked."""
+    """The same circuit in klay's layers, on inputs that are already stacked and are not checked."""
     import klay
 
     circuit = klay.Circuit()
@@ -82,8 +82,8 @@ def klay_forward_backward(constraint: Constraint, batch: int) -> float:
 
 
 def deepproblog_forward_backward(batch: int) -> tuple[float, float]:
-    """DeepProbLog's own evaluation of the addition of three images, its compiled circuits cached as it can; and how
-    far its probabilities are from ours."""
+    """Time of DeepProbLog's own evaluation of the addition of three images, with its cache of compiled circuits, and
+    how far its probabilities are from ours."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from deepproblog.engines import ExactEngine
@@ -118,7 +118,7 @@ def deepproblog_forward_backward(batch: int) -> tuple[float, float]:
 
 
 def digits_added(n: int) -> Constraint:
-    """Two numbers of n digits and their sum: 3n + 1 variables; a sum that is given is one-hot log-probabilities."""
+    """Two numbers of n digits and their sum: 3n + 1 variables; a known sum is given as one-hot log-probabilities."""
     numbers = [
         [Categorical(f"{name}{i}", 10) for i in range(size)] for name, size in (("a", n), ("b", n), ("s", n + 1))
     ]
@@ -153,7 +153,7 @@ def growth(digits: list[int], batch: int) -> list[dict[str, float]]:
 
 
 def crossing(batch: int) -> list[dict[str, float]]:
-    """Listing the models against the compiled circuit, on constraints with more and more models."""
+    """Enumeration against the compiled circuit, on constraints with more and more models."""
     lines = []
     v = [Categorical(f"v{i}", 9) for i in range(6)]
     rules = {
@@ -183,10 +183,10 @@ def draw(lines: list[dict[str, float]], path: Path) -> None:
     digits = [line["digits"] for line in lines]
     left.plot(digits, [line["compile_s"] for line in lines], "o-", label="compile")
     left.plot(digits, [line["from_cache_s"] for line in lines], "s--", label="from the cache")
-    left.set(xlabel="digits a number", ylabel="seconds", yscale="log")
+    left.set(xlabel="digits per number", ylabel="seconds", yscale="log")
     right.plot(digits, [line["forward_backward_ms"] for line in lines], "o-", label="forward and backward")
     right.plot(digits, [line["forward_ms"] for line in lines], "s--", label="forward")
-    right.set(xlabel="digits a number", ylabel="ms, batch 64", ylim=(0, None))
+    right.set(xlabel="digits per number", ylabel="ms, batch 64", ylim=(0, None))
     for axis in (left, right):
         axis.legend(frameon=False)
         axis.spines[["top", "right"]].set_visible(False)
@@ -234,7 +234,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for logic.json and logic-growth.png")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:  # an empty cache, so that compiling is measured
+    with tempfile.TemporaryDirectory() as folder:  # an empty cache, so that compilation is measured
         os.environ["GEDI_CACHE"] = folder
         numbers = measure()
     show(numbers)

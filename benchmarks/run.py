@@ -32,7 +32,7 @@ def milliseconds(function: Callable[[], object], repeats: int) -> float:
 
 
 def measure(repeats: int) -> dict[str, float]:
-    """Milliseconds a call, for the toy net (2-100-100-8) and a batch of 400."""
+    """Milliseconds per call, for the toy net (2-100-100-8) and a batch of 400."""
     torch.manual_seed(0)
     net = GediNet(
         MLPEncoder(2, (100, 100), 8, frequency=3.0),
@@ -69,7 +69,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     numbers = measure(args.repeats)
-    table = Table("what", "ms a call", title="one thread, batch 400, MLP 2-100-100-8")
+    table = Table("what", "ms per call", title="one thread, batch 400, MLP 2-100-100-8")
     for name, value in numbers.items():
         table.add_row(name, f"{value:.3f}")
     Console().print(table)
