@@ -32,13 +32,9 @@ def seeds(n):
     return [replace(SMALL, seed=s) for s in range(n)]
 
 
-def quiet(line):
-    pass
-
-
 def test_finished_cells_are_not_run_again(tmp_path):
     first, second = Fake(), Fake()
-    run_cells(seeds(3), tmp_path, 1, quiet, measure=first)
+    run_cells(seeds(3), tmp_path, 1, print, measure=first)
     lines = []
     found = run_cells(seeds(4), tmp_path, 1, lines.append, measure=second)
     assert [c.seed for c in first.calls] == [0, 1, 2]
@@ -50,31 +46,26 @@ def test_finished_cells_are_not_run_again(tmp_path):
 
 def test_the_same_cell_twice_is_run_once(tmp_path):
     fake = Fake()
-    run_cells(
-        [SMALL, SMALL, replace(SMALL, dam_steps=preset("smoke", n_features=2).dam.steps)],
-        tmp_path,
-        1,
-        quiet,
-        measure=fake,
-    )
+    same = replace(SMALL, dam_steps=preset("smoke", n_features=2).dam.steps)
+    run_cells([SMALL, SMALL, same], tmp_path, 1, print, measure=fake)
     assert len(fake.calls) == 1
 
 
 def test_an_interrupt_leaves_what_is_finished(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        run_cells(seeds(5), tmp_path, 1, quiet, measure=Fake(stop_after=2))
+        run_cells(seeds(5), tmp_path, 1, print, measure=Fake(stop_after=2))
     assert len(read_cells(tmp_path / CELLS)) == 2
     again = Fake()
-    run_cells(seeds(5), tmp_path, 1, quiet, measure=again)
+    run_cells(seeds(5), tmp_path, 1, print, measure=again)
     assert [c.seed for c in again.calls] == [2, 3, 4]
 
 
 def test_a_truncated_last_line_is_run_again_and_does_not_spoil_the_next(tmp_path):
-    run_cells(seeds(3), tmp_path, 1, quiet, measure=Fake())
+    run_cells(seeds(3), tmp_path, 1, print, measure=Fake())
     path = tmp_path / CELLS
     path.write_bytes(path.read_bytes()[:-20])
     again = Fake()
-    found = run_cells(seeds(4), tmp_path, 1, quiet, measure=again)
+    found = run_cells(seeds(4), tmp_path, 1, print, measure=again)
     assert [c.seed for c in again.calls] == [2, 3]
     assert len(found) == len(read_cells(path)) == 4
 
@@ -116,11 +107,11 @@ def test_a_changed_preset_is_a_new_cell(monkeypatch):
     assert SMALL.key != before
 
 
-@pytest.mark.parametrize(("group", "name", "before"), cells_module.LATER)
-def test_a_setting_that_came_later_makes_new_cells_only_where_it_is_used(group, name, before, monkeypatch):
+@pytest.mark.parametrize(("group", "name"), cells_module.ADDED_LATER)
+def test_a_setting_added_later_makes_new_cells_only_where_it_is_used(group, name, monkeypatch):
     with_it = SMALL.key
     settings = SMALL.settings()
-    assert settings[group].pop(name) == before
+    assert settings[group].pop(name) == cells_module.ADDED_LATER[group, name]
     with monkeypatch.context() as patch:
         patch.setattr(Cell, "settings", lambda cell: settings)  # as they were when there was no such setting
         assert SMALL.key == with_it
@@ -138,7 +129,7 @@ def test_an_unknown_variant_is_refused():
 def test_worker_processes_give_the_keys_and_numbers_of_one_process(tmp_path):
     both = [SMALL, replace(SMALL, dataset="circles")]
     alone = [measure(cell) for cell in both]
-    together = run_cells(both, tmp_path, 2, quiet)
+    together = run_cells(both, tmp_path, 2, print)
     for one, other in zip(alone, together.values(), strict=True):
         assert one["key"] == other["key"]
         assert one["labels"] == other["labels"] and one["objective"] == other["objective"]

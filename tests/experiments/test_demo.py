@@ -20,7 +20,7 @@ def test_demo_shows_four_methods_and_resumes(tmp_path, monkeypatch):
     assert len(lines) == 1 and lines[0].startswith("12 of 12")
 
 
-def test_the_command_writes_a_page_that_asks_nobody(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_a_self_contained_page(tmp_path, monkeypatch, capsys):
     def small(*args, **options):
         return original(*args, **options, jobs=1)
 

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,26 +11,21 @@ from matplotlib.image import imread
 from sklearn.datasets import load_digits
 
 from gedi import GEDI
-from gedi.data import load, toys
+from gedi.data import toys
 from gedi.errors import ConfigError, DataError
-from gedi.experiments import EXPERIMENTS, find, paper
-from gedi.experiments import cells as cells_module
-from gedi.experiments.cells import Cell, CellData
+from gedi.experiments import EXPERIMENTS, budget, find, paper
+from gedi.experiments.cells import Cell, DivergedError
+from gedi.experiments.fig_landscapes import draw_landscape
 from gedi.experiments.image_cells import ROWS, cells_of
-from gedi.experiments.landscapes import draw_landscape
-from gedi.experiments.one_step import of_density
-from gedi.experiments.outcome import budget
 from gedi.experiments.plots import in_order_of_appearance
-from gedi.experiments.representation import of_representation
 from gedi.experiments.stability import stability
-from gedi.experiments.summary import mean_std, settings_names, summary
 from gedi.experiments.table1 import differences
+from gedi.experiments.tabulate import mean_std, settings_names, summary
 from gedi.report.plane import walk_paths
 from gedi.training.presets import preset
 
-
-def quiet(line):
-    pass
+FAKEABLE = ("table1", "fig-clusters", "fig-steps", "fig-ablation", "fig-classes", "table-robustness", "table-methods")
+FAKEABLE += ("table-one-step",)
 
 
 def is_a_picture(path):
@@ -40,70 +34,33 @@ def is_a_picture(path):
 
 
 @pytest.fixture
-def fake_fits(monkeypatch):
-    """Labels without training: right for GEDI, arbitrary for the others; the paper's settings diverge."""
+def fits(fake_fits):
+    """Right for GEDI, arbitrary for the others; the paper's settings diverge."""
 
-    def fit(cell, data, models):
+    def labels(cell, y):
         if cell.preset == "paper":
-            raise cells_module.DivergedError("Training diverged in step1 at iteration 7.")
+            raise DivergedError("Training diverged in step1 at iteration 7.")
         wrong = cell.method != "gedi"
-        labels = (
-            np.zeros_like(data.y_test)
-            if cell.method == "jem"
-            else data.y_test ^ wrong * (np.arange(len(data.y_test)) % 2)
-        )
-        return labels, {"objective": 0.1, "walk_crossing": 0.0, "gradient_evaluations": 1, "config": {}}, None
+        return np.zeros_like(y) if cell.method == "jem" else y ^ wrong * (np.arange(len(y)) % 2)
 
-    monkeypatch.setattr(cells_module, "_fit_gedi", fit)
-
-
-FAKEABLE = ("table1", "fig-clusters", "fig-steps", "fig-ablation", "fig-classes", "table-robustness", "table-methods")
-FAKEABLE += ("table-one-step",)
+    return fake_fits(labels)
 
 
 @pytest.mark.parametrize("name", FAKEABLE)
-def test_every_experiment_writes_its_table_and_files(name, tmp_path, fake_fits):
-    outcome = EXPERIMENTS[name].run("smoke", 2, tmp_path, 1, quiet)
+def test_every_experiment_writes_its_table_and_files(name, tmp_path, fits):
+    outcome = EXPERIMENTS[name].run("smoke", 2, tmp_path, 1, print)
     assert outcome.rows and all(len(row) == len(outcome.columns) for row in outcome.rows)
     assert all(isinstance(entry, str) for row in outcome.rows for entry in row)
-    assert outcome.notes
+    assert "The smoke scale only checks that everything runs: its numbers mean nothing." in outcome.notes
     written = {path.name: path for path in outcome.files}
-    content = json.loads(written[f"{name}.json"].read_text(encoding="utf-8"))
+    content = json.loads(written.pop(f"{name}.json").read_text(encoding="utf-8"))
     assert content["scale"] == "smoke" and len(content["seeds"]) == 2
+    assert content["table"] == {"columns": outcome.columns, "rows": outcome.rows}
+    assert content["notes"] == outcome.notes and content["files"] == list(written)
     assert content["provenance"]["date"] and content["cells"] and content["settings"]
     assert all({"mean", "std", "min", "max"} <= group["nmi"].keys() for group in content["groups"])
-    pictures = [path for path in outcome.files if path.suffix == ".png"]
-    assert all(is_a_picture(path) for path in pictures)
-    assert pictures or name.startswith("table")
-
-
-def test_scores_that_no_fit_has_are_left_open():
-    assert mean_std(summary([{"nmi": 1.0, "probe": None}]), "probe") == "–"
-
-
-def test_probes_read_the_representation_and_labels_of_the_right_rows():
-    """A representation that is the label itself is read without a mistake; pixels at random are not."""
-    data = load("digits")
-    cell = Cell("digits", 10)
-    images = CellData(data.x, data.x, data.y)
-
-    def fixed(features):
-        return SimpleNamespace(represent=lambda x: features)
-
-    perfect = of_representation(cell, fixed(np.eye(10, dtype=np.float32)[data.y]), images)
-    assert perfect == {"nmi_of_representation": pytest.approx(1.0), "probe": 1.0, "knn": 1.0}
-    noise = np.random.default_rng(0).normal(size=(len(data.y), 10)).astype(np.float32)
-    chance = of_representation(cell, fixed(noise), images)
-    assert chance["probe"] < 0.25 and chance["knn"] < 0.25 and chance["nmi_of_representation"] < 0.05
-
-
-def test_the_density_is_judged_against_noise_in_the_box_of_the_data():
-    x = np.random.default_rng(0).normal(0, 0.1, (500, 2))
-    good = SimpleNamespace(score_samples=lambda rows: -np.square(rows).sum(1))
-    flat = SimpleNamespace(score_samples=lambda rows: np.zeros(len(rows)))
-    data = CellData(x, x, np.zeros(500, dtype=int))
-    assert of_density(Cell("moons", 2), good, data)["auroc_noise"] > 0.8
-    assert of_density(Cell("moons", 2), flat, data)["auroc_noise"] == 0.5
+    assert all(is_a_picture(path) for path in written.values())
+    assert written or name.startswith("table")
 
 
 def test_one_step_is_one_step_with_at_most_half_of_the_evaluations():
@@ -122,8 +79,8 @@ def test_one_step_is_one_step_with_at_most_half_of_the_evaluations():
         assert evaluations(one) <= 0.5 * evaluations(two)
 
 
-def test_table1_has_the_papers_numbers_beside_ours(tmp_path, fake_fits):
-    outcome = EXPERIMENTS["table1"].run("smoke", 2, tmp_path, 1, quiet)
+def test_table1_has_the_papers_numbers_beside_ours_and_says_what_diverged(tmp_path, fits):
+    outcome = EXPERIMENTS["table1"].run("smoke", 2, tmp_path, 1, print)
     table = {row[0]: dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows}
     for data, theirs in paper.TABLE1.items():
         assert table[data]["GEDI in the paper"] == str(theirs["gedi"])
@@ -132,16 +89,12 @@ def test_table1_has_the_papers_numbers_beside_ours(tmp_path, fake_fits):
     assert table["circles"]["GEDI, our default"] == "1.00 ± 0.00"
     assert table["circles"]["JEM"] == "0.00 ± 0.00"
     assert any("JEM has no cluster head" in note for note in outcome.notes)
-
-
-def test_diverged_fits_are_said_to_be(tmp_path, fake_fits):
-    outcome = EXPERIMENTS["table1"].run("smoke", 2, tmp_path, 1, quiet)
-    assert outcome.rows[0][5] == "0.00 ± 0.00 (2 of 2 diverged)"
+    assert table["moons"]["GEDI, the paper's settings"] == "0.00 ± 0.00 (2 of 2 diverged)"
     assert any("4 of 16 fits diverged" in note and "iteration 7" in note for note in outcome.notes)
 
 
-def test_experiments_share_cells(tmp_path, fake_fits):
-    EXPERIMENTS["fig-steps"].run("smoke", 1, tmp_path, 1, quiet)
+def test_experiments_share_cells(tmp_path, fits):
+    EXPERIMENTS["fig-steps"].run("smoke", 1, tmp_path, 1, print)
     lines = []
     EXPERIMENTS["fig-ablation"].run("smoke", 1, tmp_path, 1, lines.append)
     assert lines[0].startswith("4 of 20 fits are already in")  # the full variant: two data sets, two T
@@ -157,13 +110,13 @@ def test_differences_come_from_the_settings():
 
 
 def test_digits_for_real(tmp_path):
-    outcome = EXPERIMENTS["table-digits"].run("smoke", None, tmp_path, 1, quiet)
+    outcome = EXPERIMENTS["table-digits"].run("smoke", None, tmp_path, 1, print)
     assert [row[0] for row in outcome.rows] == ["GEDI", "k-means", "spectral", "Ward"]
     assert float(outcome.rows[1][1][:4]) > 0.5
 
 
 def test_landscapes_for_real(tmp_path):
-    outcome = EXPERIMENTS["fig-landscapes"].run("smoke", None, tmp_path, 1, quiet)
+    outcome = EXPERIMENTS["fig-landscapes"].run("smoke", None, tmp_path, 1, print)
     assert is_a_picture(outcome.files[0])
     lines = []
     EXPERIMENTS["fig-landscapes"].run("smoke", None, tmp_path, 1, lines.append)
@@ -171,16 +124,15 @@ def test_landscapes_for_real(tmp_path):
 
 
 def test_draw_landscape_in_one_call(tmp_path):
-    x, y = toys.moons(200)
+    x, _ = toys.moons(200)
     fitted = GEDI(2, preset="smoke", training={"step1.iterations": 5, "step2.iterations": 5}, random_state=0).fit(x)
-    path = draw_landscape(fitted.model_, x, tmp_path / "new" / "moons.png", "moons", y)
-    assert is_a_picture(path)
+    assert is_a_picture(draw_landscape(fitted.model_, x, tmp_path / "new" / "moons.png", "moons"))
     walks = walk_paths(fitted.model_, x, n=7)
     assert walks.shape == (7, fitted.model_.config.dam.steps + 1, 2)
     lengths = np.linalg.norm(np.diff(walks, axis=1), axis=2)
     assert np.isfinite(walks).all() and lengths.max() < 1.0
     three = GEDI(2, preset="smoke", training={"step1.iterations": 2, "step2.iterations": 2}).fit(np.c_[x, x[:, 0]])
-    with pytest.raises(DataError, match="two features"):
+    with pytest.raises(DataError, match="two features, this one has 3"):
         draw_landscape(three.model_, np.c_[x, x[:, 0]], tmp_path / "no.png", "three features")
 
 
@@ -189,12 +141,8 @@ def test_equal_partitions_get_equal_colours():
 
 
 def test_cells_share_the_name_of_their_settings_only_if_they_share_the_settings():
-    cells = [
-        cell
-        for data in ("svhn", "cifar10", "cifar100")
-        for row in ROWS
-        for cell in cells_of(data, row, budget("laptop", 2, laptop_seeds=1))
-    ]
+    two = budget("laptop", 2, laptop_seeds=1)
+    cells = [cell for data in ("svhn", "cifar10", "cifar100") for row in ROWS for cell in cells_of(two, data, row)]
     names = settings_names(cells)
     for cell in cells:
         assert names[cell] == names[replace(cell, seed=1 - cell.seed)]
@@ -206,7 +154,7 @@ def test_summary_over_seeds():
     group = summary([{"nmi": 0.9, "objective": None}, {"nmi": 1.0, "diverged": "x"}])
     assert group["nmi"]["mean"] == pytest.approx(0.95) and group["nmi"]["min"] == 0.9
     assert group["nmi"]["std"] == pytest.approx(np.std([0.9, 1.0], ddof=1))
-    assert "objective" not in group
+    assert "objective" not in group and mean_std(group, "objective") == "–"
     assert mean_std(group) == "0.95 ± 0.07 (1 of 2 diverged)"
 
 
@@ -219,13 +167,12 @@ def test_scales():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(("huge", None, 1), "no scale 'huge'"), (("smoke", 0, 1), "at least 1, got 0"), (("smoke", None, 0), "processes")],
+    ("scale", "seeds", "jobs", "message"),
+    [("huge", None, 1, "Unknown scale 'huge'"), ("smoke", 0, 1, "at least 1, got 0"), ("smoke", None, 0, "processes")],
 )
-def test_bad_requests_are_one_sentence(arguments, message, tmp_path):
-    scale, seeds, jobs = arguments
+def test_bad_requests_are_one_sentence(scale, seeds, jobs, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
-        EXPERIMENTS["table1"].run(scale, seeds, tmp_path, jobs, quiet)
+        EXPERIMENTS["table1"].run(scale, seeds, tmp_path, jobs, print)
 
 
 def test_unknown_experiments_name_the_nearest():
@@ -241,7 +188,7 @@ def test_the_registry_is_fast_to_import():
 
 
 def test_the_paper_sampler_is_listed_with_what_the_guard_saw(tmp_path):
-    outcome = EXPERIMENTS["table-divergence"].run("smoke", 1, tmp_path, 1, quiet)
+    outcome = EXPERIMENTS["table-divergence"].run("smoke", 1, tmp_path, 1, print)
     assert [row[0] for row in outcome.rows] == ["moons", "circles"]
     content = json.loads((tmp_path / "table-divergence.json").read_text())
     assert content["settings"]["sampler"]["clamp"] is False and content["settings"]["sampler"]["step"] == 1.0
@@ -264,16 +211,16 @@ def test_stability_counts_what_went_wrong():
 
 
 def test_stability_for_real(tmp_path):
-    outcome = EXPERIMENTS["table-stability"].run("smoke", 1, tmp_path, 1, quiet)
+    outcome = EXPERIMENTS["table-stability"].run("smoke", 1, tmp_path, 1, print)
     assert [row[:5] for row in outcome.rows] == [[data, "1", "0", "0", "0"] for data in ("moons", "circles", "digits")]
 
 
-def test_the_table_of_mnist_lists_gedi_beside_swav_and_k_means_of_pixels(tmp_path, fake_fits, monkeypatch):
+def test_the_table_of_mnist_lists_gedi_beside_swav_and_k_means_of_pixels(tmp_path, fits, monkeypatch):
     pixels, classes = load_digits(return_X_y=True)
     x, y = pixels.reshape(-1, 8, 8, 1).astype(np.uint8), classes.astype(np.int64)
     np.savez(tmp_path / "mnist.npz", x_train=x[:800], y_train=y[:800], x_test=x[800:], y_test=y[800:])
     monkeypatch.setenv("GEDI_DATA", str(tmp_path))
-    outcome = EXPERIMENTS["table-mnist"].run("smoke", 1, tmp_path / "out", 1, quiet)
+    outcome = EXPERIMENTS["table-mnist"].run("smoke", 1, tmp_path / "out", 1, print)
     by_method = {row[0]: row for row in outcome.rows}
     assert by_method["GEDI"][1] == "1.00" and by_method["SwAV"][1] != "1.00"
     assert 0.4 < float(by_method["k-means of pixels"][1][:4]) < 0.95

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gedi.data import Dataset
-    from gedi.experiments.outcome import Outcome
+    from gedi.experiments import Outcome
     from gedi.training.model import TrainedModel
 
 PAGE, COMPARISON = "report.html", "gedi-comparison.html"

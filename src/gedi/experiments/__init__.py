@@ -1,83 +1,129 @@
-"""Experiments: one file a table or figure of the paper, and a few tables of our own.
+"""Experiments: the tables and figures of the paper, and a few tables of our own. Nothing heavy is imported here.
 
-An experiment is a list of *cells* (one fit each, see `cells`) and a way to lay their numbers out. To add one, write a
-module with a function ``run(budget, out, jobs, say) -> Outcome`` and name it in ``EXPERIMENTS``.
+An experiment is a list of *cells* (one fit each, see `cells`) and a way to lay out their numbers (see `tabulate`).
+``gedi reproduce table-nesy`` calls the function ``table_nesy(request) -> Outcome`` of the module that ``EXPERIMENTS``
+names. To add an experiment, write such a function and list it there.
 """
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple
 
 from gedi.errors import ConfigError
-from gedi.experiments.outcome import SCALES, Outcome, Say, budget
+from gedi.experiments import paper
+
+SCALES = ("smoke", "laptop", "paper")
+Say = Callable[[str], None]  # takes one line of progress
 
 
-class Run(Protocol):
-    """Fit what is missing, write ``out/NAME.json`` and the pictures, give back the table."""
+@dataclass(frozen=True)
+class Budget:
+    """What a scale means for the cells of an experiment."""
 
-    def __call__(self, scale: str, seeds: int | None, out: Path, jobs: int, say: Say) -> Outcome: ...
+    scale: str
+    seeds: tuple[int, ...]
+    gives_seeds: bool  # the user asked for this number of seeds
+    preset: str | None  # our settings; None: the defaults
+    baseline_preset: str | None  # settings of JEM and SwAV
+    rows: int | None  # training and test points; None: all
+    iterations: int | None  # cap on each step's iterations, even in the paper's settings; None: no cap
+    dam_steps: tuple[int, ...]  # the values of T in figures
+
+
+class Request(NamedTuple):
+    """One call of `gedi reproduce`: what may be spent, where files go, and who hears of the progress."""
+
+    budget: Budget
+    out: Path
+    jobs: int  # worker processes
+    say: Say
+
+
+@dataclass
+class Outcome:
+    """A table to print, what to know about it, and the files written."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+
+
+def budget(scale: str, seeds: int | None, *, laptop_seeds: int) -> Budget:
+    """The budget of a scale: smoke takes seconds, laptop suits two CPU cores, paper has 5 seeds everywhere."""
+    if scale not in SCALES:
+        raise ConfigError(f"Unknown scale {scale!r}: choose one of {', '.join(SCALES)}.")
+    if seeds is not None and seeds < 1:
+        raise ConfigError(f"The number of seeds must be at least 1, got {seeds}.")
+    n = seeds or {"smoke": 1, "laptop": laptop_seeds, "paper": 5}[scale]
+    is_smoke = scale == "smoke"
+    return Budget(
+        scale=scale,
+        seeds=tuple(range(n)),
+        gives_seeds=seeds is not None,
+        preset="smoke" if is_smoke else None,
+        baseline_preset={"smoke": "smoke", "laptop": None, "paper": "paper"}[scale],
+        rows=300 if is_smoke else None,
+        iterations=40 if is_smoke else None,
+        dam_steps=(1, 2) if is_smoke else paper.FIGURE_STEPS,
+    )
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure: ``run(scale, seeds, out, jobs, say)`` makes it."""
+    """A table or figure: the function called ``name`` in ``module``."""
 
     name: str
-    title: str
-    run: Run
+    module: str
+    laptop_seeds: int = 1
 
-
-def _experiment(name: str, title: str, module: str, laptop_seeds: int = 2) -> Experiment:
-    def run(scale: str, seeds: int | None, out: Path, jobs: int, say: Say) -> Outcome:
+    def run(self, scale: str, seeds: int | None, out: Path, jobs: int, say: Say) -> Outcome:
+        """Fit what is missing, write ``out/NAME.json`` and the pictures, and return the table."""
         if jobs < 1:
             raise ConfigError(f"The number of worker processes must be at least 1, got {jobs}.")
-        plan = budget(scale, seeds, laptop_seeds=laptop_seeds)
+        request = Request(budget(scale, seeds, laptop_seeds=self.laptop_seeds), out, jobs, say)
         out.mkdir(parents=True, exist_ok=True)
-        # Imported only here: torch and matplotlib take seconds, and `gedi --help` should not wait for them.
-        return import_module(f"gedi.experiments.{module}").run(plan, out, jobs, say)
-
-    return Experiment(name, title, run)
+        # Imported only here: torch and matplotlib take seconds to import, and `gedi --help` must not wait for them.
+        module = import_module(f"gedi.experiments.{self.module}")
+        return getattr(module, self.name.replace("-", "_"))(request)
 
 
 EXPERIMENTS: dict[str, Experiment] = {
     e.name: e
     for e in (
-        _experiment("table1", "NMI on moons and circles (Table 1)", "table1", laptop_seeds=5),
-        _experiment("fig-clusters", "Clusters found on moons and circles", "fig_clusters", laptop_seeds=1),
-        _experiment("fig-steps", "NMI against the number of DAM steps T", "fig_steps"),
-        _experiment("fig-ablation", "Ablation: NMI of four variants against T", "fig_ablation"),
-        _experiment("fig-classes", "NMI against T for 2, 4 and 6 clusters (Appendix H)", "fig_classes"),
-        _experiment(
-            "fig-landscapes", "Clusters, energy landscapes, DAM walks and samples", "landscapes", laptop_seeds=1
-        ),
-        _experiment("table-digits", "Handwritten digits against k-means, spectral and Ward", "digits", laptop_seeds=5),
-        _experiment("table-mnist", "MNIST as a whole, without labels", "table_mnist", laptop_seeds=1),
-        _experiment("table2", "Clusters on SVHN, CIFAR-10 and CIFAR-100 (Table 2)", "table2", laptop_seeds=1),
-        _experiment("table3", "Ablation on SVHN, CIFAR-10 and CIFAR-100 (Table 3)", "table3", laptop_seeds=1),
-        _experiment("table-probe", "Linear probe on images (Appendix J)", "table_probe", laptop_seeds=1),
-        _experiment("table-fid", "Samples of images, FID (Appendix J)", "table_fid", laptop_seeds=1),
-        _experiment("table-ood", "Foreign images told from own ones (Appendix J)", "table_ood", laptop_seeds=1),
-        _experiment("table-nesy", "MNIST addition: symbols grounded by a constraint (Table 4)", "table_nesy", 3),
-        _experiment("table-methods", "Every method on digits and MNIST", "table_methods", laptop_seeds=1),
-        _experiment("table-one-step", "GEDI in one step and in two", "one_step", laptop_seeds=5),
-        _experiment("table-robustness", "The same defaults beyond Table 1", "robustness"),
-        _experiment("table-stability", "Step 1 on many seeds: nothing diverges", "stability", laptop_seeds=100),
-        _experiment("table-divergence", "The paper's sampler: what the guard sees", "divergence", laptop_seeds=3),
+        Experiment("table1", "table1", laptop_seeds=5),
+        Experiment("fig-clusters", "figures"),
+        Experiment("fig-steps", "figures", laptop_seeds=2),
+        Experiment("fig-ablation", "figures", laptop_seeds=2),
+        Experiment("fig-classes", "figures", laptop_seeds=2),
+        Experiment("fig-landscapes", "fig_landscapes"),
+        Experiment("table-digits", "methods", laptop_seeds=5),
+        Experiment("table-mnist", "methods"),
+        Experiment("table2", "images"),
+        Experiment("table3", "images"),
+        Experiment("table-probe", "images"),
+        Experiment("table-fid", "images"),
+        Experiment("table-ood", "images"),
+        Experiment("table-nesy", "table_nesy", laptop_seeds=3),
+        Experiment("table-methods", "methods"),
+        Experiment("table-one-step", "methods", laptop_seeds=5),
+        Experiment("table-robustness", "table_robustness", laptop_seeds=2),
+        Experiment("table-stability", "stability", laptop_seeds=100),
+        Experiment("table-divergence", "stability", laptop_seeds=3),
     )
 }
 
 
 def find(name: str) -> Experiment:
-    """The experiment of that name; an unknown one is a ConfigError that says what there is."""
+    """The experiment of that name; for an unknown one, a ConfigError that lists the names."""
     if name not in EXPERIMENTS:
         near = difflib.get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(EXPERIMENTS)}."
-        raise ConfigError(f"There is no experiment {name!r}; {hint}")
+        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(EXPERIMENTS)}."
+        raise ConfigError(f"Unknown experiment {name!r}: {hint}")
     return EXPERIMENTS[name]
-
-
-__all__ = ["EXPERIMENTS", "SCALES", "Experiment", "Outcome", "Say", "find"]

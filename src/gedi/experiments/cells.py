@@ -1,4 +1,4 @@
-"""One cell = one fit and its numbers. Cells are kept in a file, so that runs resume and experiments share them."""
+"""A cell is one fit and its numbers. Cells are kept in a file, so that runs resume and experiments share fits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gedi.data import check_rows, load, toys
 from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS
 from gedi.errors import ConfigError
 from gedi.evaluation import clustering_scores
-from gedi.experiments.outcome import Say
+from gedi.experiments import Budget, Say
 from gedi.experiments.workers import in_processes, tell
 from gedi.files.writing import finite
 from gedi.training.build import prepare
@@ -37,22 +37,23 @@ from gedi.training.model import TrainedModel
 from gedi.training.presets import ABLATIONS, preset, with_method
 
 CELLS, MODELS = "cells.jsonl", "models"
-WATCHED = ("generative", "energy_size")  # terms whose largest value tells how calm a fit was
+WATCHED = ("generative", "energy_size")  # terms whose largest value shows how calm a fit was
 Measured = dict[str, Any]
-# Settings that came after cells were published, at the value that means what was done before: they are no part of a
-# key then, so that those cells are still found.
-LATER = (("dam", "every", 1), ("start", "tries", 1), ("start", "heads", False))
+# Defaults of settings that were added after cells had been published. They are left out of the key, so that the cells
+# published before are still found.
+ADDED_LATER = {("dam", "every"): 1, ("start", "tries"): 1, ("start", "heads"): False}
 
 BASELINES: dict[str, dict[str, Any]] = {
     "kmeans": {"n_init": 10},
     "spectral": {"affinity": "nearest_neighbors", "n_neighbors": 10, "assign_labels": "kmeans"},
     "ward": {"linkage": "ward"},
 }
+ESTIMATORS: dict[str, Any] = {"kmeans": KMeans, "spectral": SpectralClustering, "ward": AgglomerativeClustering}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is fitted on what. ``None`` means: as the preset or the data set has it."""
+    """What is fitted, and on what data. ``None`` leaves it to the preset or the data set."""
 
     dataset: str
     n_clusters: int
@@ -66,21 +67,21 @@ class Cell:
     noise: float | None = None  # toys: standard deviation of the noise
     rotate: float = 0.0  # toys: degrees
     weights: tuple[float, float] | None = None  # moons: shares of the two
-    guarded: bool = True  # False: a run that diverges goes on, to see what it gives
-    asks_cost: ClassVar[bool] = False  # the estimate that users see before a fit is kept beside what it took
+    guarded: bool = True  # False: a run that diverges is trained to its end all the same
+    asks_cost: ClassVar[bool] = False  # announce the cost before the fit, and keep the estimate beside the time taken
 
     @property
     def key(self) -> str:
-        """Equal for cells that would give equal numbers, and fit for a file name.
+        """Equal for cells that would give equal numbers, and usable as a file name.
 
-        It covers the settings the cell stands for, not their names: a changed preset makes a new cell, and numbers of
-        the old one are not taken for it.
+        It covers the settings that a preset stands for, not the preset's name: if the preset changes, the cell is new
+        and does not get the old numbers.
         """
         data = [self.dataset, self.n_clusters, self.seed, self.method]
         data += [self.rows, self.noise, self.rotate, list(self.weights) if self.weights else None]
         settings = self.settings()
-        for group, name, before in LATER:
-            if settings.get(group, {}).get(name) == before:
+        for (group, name), default in ADDED_LATER.items():
+            if settings.get(group, {}).get(name) == default:
                 del settings[group][name]
         text = json.dumps([__version__, data, settings], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -93,9 +94,9 @@ class Cell:
         return to_dict(self.config())
 
     def config(self) -> TrainingConfig:
-        """The training settings of a GEDI, JEM or SwAV cell, before lengths are filled in from the data."""
+        """The training settings, before those that depend on the data are filled in. Baselines have none."""
         if self.variant not in ABLATIONS:
-            raise ConfigError(f"There is no variant {self.variant!r}; there are: {', '.join(ABLATIONS)}.")
+            raise ConfigError(f"Unknown variant {self.variant!r}: choose one of {', '.join(ABLATIONS)}.")
         image_shape = self.image_shape()
         n_features = math.prod(image_shape) if image_shape else 2
         config = with_method(preset(self.preset, n_features=n_features, image_shape=image_shape), self.method)
@@ -109,7 +110,7 @@ class Cell:
         return config
 
     def image_shape(self) -> tuple[int, ...] | None:
-        """Of the data, by which a preset is chosen."""
+        """The shape of the data's images, which the choice of preset depends on."""
         return _image_shape(self.dataset)
 
     def __str__(self) -> str:
@@ -120,19 +121,28 @@ class Cell:
         return " ".join(p for p in parts if p)
 
 
+def cells_of(budget: Budget, dataset: str, n_clusters: int, method: str = "gedi", **changes: Any) -> list[Cell]:
+    """One cell per seed, at the scale of the budget; baselines have no preset and no iterations."""
+    settings: dict[str, Any] = {"rows": budget.rows}
+    if method not in BASELINES:
+        settings |= {"preset": budget.preset, "iterations": budget.iterations}
+    return [Cell(dataset, n_clusters, seed, method, **(settings | changes)) for seed in budget.seeds]
+
+
 class CellData(NamedTuple):
-    """Training rows, which come without labels, and a labelled test split that only the scores see."""
+    """Training rows without labels, and a labelled test split for the scores alone."""
 
     x_train: np.ndarray
     x_test: np.ndarray
     y_test: np.ndarray
 
 
-More = Callable[[Cell, "TrainedModel | None", CellData], Measured]
+Fit = tuple[np.ndarray, Measured, TrainedModel | None]  # labels of the test rows, numbers, and the model if any
+More = Callable[[Cell, TrainedModel | None, CellData], Measured]
 
 
 def cell_data(cell: Cell) -> CellData:
-    """Toys: 2,000 points to train, 1,000 fresh ones to test. Else: the data's own splits (digits: the whole, twice)."""
+    """Toys: 2,000 points to train on and 1,000 fresh ones to test. Other data: its own splits (digits: all, twice)."""
     if cell.dataset in TOYS:
         options = {k: v for k, v in (("noise", cell.noise), ("weights", cell.weights)) if v is not None}
         make = functools.partial(TOYS[cell.dataset], **options)
@@ -150,10 +160,10 @@ def cell_data(cell: Cell) -> CellData:
 def measure(
     cell: Cell, models: Path | None = None, data: CellData | None = None, *, more: More | None = None
 ) -> Measured:
-    """Fit one cell and measure it on its test split; with ``models``, the trained model is kept there too.
+    """Fit one cell and measure it on its test split; with ``models``, the trained model is saved there too.
 
-    ``more`` gives further numbers of a trained model, and may give scores and labels in place of the model's own if it
-    has no clusters. Its time is not the fit's.
+    ``more`` adds numbers of the trained model. It may replace the scores and labels, for models without clusters. The
+    time it takes is not counted as the fit's.
     """
     data = data or cell_data(cell)
     began = time.monotonic()
@@ -165,7 +175,7 @@ def measure(
             warnings.simplefilter("ignore", GuardWarning)  # its events are kept with the numbers
             labels, numbers, model = fit(cell, data, models)
     except DivergedError as error:
-        # A model that fell over tells no row from another: one cluster, NMI 0.
+        # A diverged model cannot tell rows apart: one cluster, NMI 0.
         labels, diverged = np.zeros(len(data.x_test), dtype=int), {"diverged": str(error), "guard": error.events}
         numbers = {"objective": None, "walk_crossing": None, "gradient_evaluations": None, "config": cell.settings()}
         model = None
@@ -189,8 +199,8 @@ def run_cells(
 ) -> dict[Cell, Measured]:
     """Numbers of all cells; those not yet in ``out/cells.jsonl`` are run in ``jobs`` processes of one thread each.
 
-    Every finished cell is written at once. An interrupted run goes on where it stopped. A cell that ``lacks`` something
-    is measured again.
+    Every cell is written as soon as it is finished, so an interrupted run resumes where it stopped. A cell that
+    ``lacks`` something is measured again.
     """
     wanted = {cell: cell.key for cell in cells}
     models = out / MODELS if keep_models else None
@@ -206,7 +216,7 @@ def run_cells(
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     if any(cell.asks_cost for cell in missing.values()):
-        say(f"{len(missing)} fits to do, {min(jobs, len(missing))} at a time; each says its cost before it is paid")
+        say(f"{len(missing)} fits to do, {min(jobs, len(missing))} at a time; each states its cost before it starts")
     tasks = [(cell, models) for cell in missing.values()]
     with closing(in_processes(measure, tasks, jobs, say)) as finished:
         for done, measured in enumerate(finished, start=1):
@@ -221,7 +231,7 @@ def run_cells(
 
 
 def read_cells(path: Path) -> dict[str, Measured]:
-    """Finished cells by key. A line cut short by a kill is passed over, and so is its cell."""
+    """Finished cells by key. A line cut short by a kill is skipped: its cell counts as missing."""
     found: dict[str, Measured] = {}
     if not path.is_file():
         return found
@@ -249,30 +259,25 @@ def _append(path: Path, measured: Measured) -> None:
 # ---- fitting ----
 
 
-def _fit_gedi(
-    cell: Cell, data: CellData, models: Path | None
-) -> tuple[np.ndarray, dict[str, Any], TrainedModel | None]:
-    # The seed is drawn as scikit-learn's convention has it: the same fit as GEDI(..., random_state=cell.seed).
+def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> Fit:
+    # Drawn as scikit-learn draws it, so that the fit equals GEDI(..., random_state=cell.seed).
     seed = int(np.random.RandomState(cell.seed).randint(2**31 - 1))
     shape = data.x_train.shape[1:]
-    is_bytes = data.x_train.dtype == np.uint8  # images, of which a byte a pixel must not become eight
+    is_bytes = data.x_train.dtype == np.uint8  # images: keep one byte per pixel rather than eight
     rows, test = (
         check_rows(x.reshape(len(x), -1), n_clusters=None, images=is_bytes) for x in (data.x_train, data.x_test)
     )
-    image_shape = shape if len(shape) == 3 else None
-    ready = prepare(rows, cell.config(), cell.n_clusters, image_shape=image_shape)
-    cost: dict[str, float] = {}
-    if cell.asks_cost:
-        expected = estimate(ready)
+    ready = prepare(rows, cell.config(), cell.n_clusters, image_shape=shape if len(shape) == 3 else None)
+    expected = estimate(ready) if cell.asks_cost else None
+    if expected:
         tell(f"{cell}: {expected.in_words(ready.config)}")
-        cost["estimated_seconds"] = expected.seconds
     model = fit_prepared(ready, seed=seed)
     if models is not None:
         _keep(model, models / cell.key)
-    if cost:
-        cost["training_seconds"] = model.results["seconds"]
     names = ("objective", "walk_crossing", "gradient_evaluations", "guard")
-    numbers = {name: model.results.get(name) for name in names} | {"config": to_dict(model.config)} | cost
+    numbers = {name: model.results.get(name) for name in names} | {"config": to_dict(model.config)}
+    if expected:
+        numbers |= {"estimated_seconds": expected.seconds, "training_seconds": model.results["seconds"]}
     largest = {name: max((abs(line[name]) for line in model.history if name in line), default=None) for name in WATCHED}
     return model.predict(test), numbers | {"largest": largest}, model
 
@@ -287,28 +292,17 @@ def _keep(model: TrainedModel, folder: Path) -> None:
     os.replace(temporary, folder)
 
 
-def _fit_baseline(
-    cell: Cell, data: CellData, models: Path | None
-) -> tuple[np.ndarray, dict[str, Any], TrainedModel | None]:
+def _fit_baseline(cell: Cell, data: CellData, models: Path | None) -> Fit:
     x, x_test = (rows.reshape(len(rows), -1) for rows in (data.x_train, data.x_test))
-    settings = BASELINES[cell.method]
+    seed = {} if cell.method == "ward" else {"random_state": cell.seed}  # Ward leaves nothing to chance
     with warnings.catch_warnings():
-        # Rings far apart are unconnected graphs, which spectral clustering says and copes with.
+        # Rings far apart make an unconnected graph. Spectral clustering warns of it, and copes.
         warnings.filterwarnings("ignore", message="Graph is not fully connected")
-        if cell.method == "kmeans":
-            labels = KMeans(cell.n_clusters, random_state=cell.seed, **settings).fit(x).predict(x_test)
-        elif cell.method == "spectral":
-            fitted = SpectralClustering(cell.n_clusters, random_state=cell.seed, **settings).fit(x)
-            labels = _nearest(x, np.asarray(fitted.labels_), x_test)
-        else:
-            labels = _nearest(x, AgglomerativeClustering(cell.n_clusters, **settings).fit(x).labels_, x_test)
+        fitted = ESTIMATORS[cell.method](cell.n_clusters, **BASELINES[cell.method], **seed).fit(x)
+    if cell.method != "kmeans":  # it cannot label new points: they get the label of the nearest training point
+        fitted = KNeighborsClassifier(n_neighbors=1).fit(x, fitted.labels_)
     numbers = {"objective": None, "walk_crossing": None, "gradient_evaluations": 0, "config": cell.settings()}
-    return np.asarray(labels), numbers, None
-
-
-def _nearest(x: np.ndarray, labels: np.ndarray, x_test: np.ndarray) -> np.ndarray:
-    """Labels of new points for methods that cannot predict: that of the nearest training point."""
-    return KNeighborsClassifier(n_neighbors=1).fit(x, labels).predict(x_test)
+    return np.asarray(fitted.predict(x_test)), numbers, None
 
 
 @functools.cache
@@ -317,5 +311,5 @@ def _image_shape(dataset: str) -> tuple[int, ...] | None:
 
 
 def _images(x: np.ndarray, image_shape: tuple[int, ...] | None) -> np.ndarray:
-    """Images stored as rows back in their shape, by which the fit knows them."""
+    """Images stored as rows, back in their shape, so that the fit knows them as images."""
     return x.reshape(len(x), *image_shape) if image_shape else x

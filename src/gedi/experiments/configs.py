@@ -1,4 +1,4 @@
-"""The settings of every published row on images as a file for `gedi fit --config`, made from the presets.
+"""The settings of every row of Tables 2 and 3, as files for `gedi fit --config` made from the presets.
 
 Run ``python -m gedi.experiments.configs configs`` after a preset has changed.
 """
@@ -6,36 +6,35 @@ Run ``python -m gedi.experiments.configs configs`` after a preset has changed.
 from __future__ import annotations
 
 import argparse
+import itertools
 from pathlib import Path
 
 import yaml
 
-from gedi.experiments.image_cells import ABLATIONS, METHODS, ROWS, TITLES, ImageCell, cells_of
-from gedi.experiments.image_scores import DATA
-from gedi.experiments.outcome import SCALES, budget
+from gedi.experiments import SCALES, budget
+from gedi.experiments.image_cells import ABLATIONS, METHODS, ROWS, ImageCell, cells_of
+from gedi.experiments.images import TITLES
 from gedi.training.config import gedi_objective
 
 TABLES = {"table2": METHODS, "table3": [row for row in ABLATIONS if row not in METHODS]}  # GEDI itself is in both
 
 
 def files() -> dict[str, str]:
-    """Path below the folder of configurations -> content."""
+    """Content by path below the folder of configurations."""
     found = {}
-    for scale in SCALES:
-        for table, rows in TABLES.items():
-            for data in DATA:
-                for row in rows:
-                    path = f"{scale}/{table}-{data}-{row}.yaml"
-                    (cell,) = cells_of(data, row, budget(scale, 1, laptop_seeds=1))
-                    found[path] = content(path, cell)
+    for scale, (table, rows), data in itertools.product(SCALES, TABLES.items(), TITLES):
+        for row in rows:
+            path = f"{scale}/{table}-{data}-{row}.yaml"
+            (cell,) = cells_of(budget(scale, 1, laptop_seeds=1), data, row)
+            found[path] = content(path, cell)
     return found
 
 
 def content(path: str, cell: ImageCell) -> str:
-    """One file: the row it belongs to and the command as comments, then all settings."""
+    """One file: its row and its command as comments, then all settings."""
     scale, name = Path(path).parent.name, Path(path).stem
     settings = cell.settings()
-    # A term that is not named stays as the preset of such images has it: those left out are named as such.
+    # A term that the file does not name would be the preset's, so terms that are left out are named as null.
     settings["objective"] |= {family: None for family in gedi_objective() if family not in settings["objective"]}
     method = "" if cell.method == "gedi" else f" --method {cell.method}"
     lines = [
@@ -43,15 +42,12 @@ def content(path: str, cell: ImageCell) -> str:
         f"# gedi fit {cell.dataset} --n-clusters {cell.n_clusters}{method} --config configs/{path} --out {name}",
         "# Made from the presets by: python -m gedi.experiments.configs configs",
     ]
-    return (
-        "\n".join(lines)
-        + "\n"
-        + yaml.safe_dump({"training": settings}, sort_keys=False, width=100, default_flow_style=None)
-    )
+    text = yaml.safe_dump({"training": settings}, sort_keys=False, width=100, default_flow_style=None)
+    return "\n".join([*lines, text])
 
 
 def write(folder: Path) -> None:
-    """Write all files below ``folder``, and remove those of rows that are no more."""
+    """Write all files below ``folder``, and remove those of rows that no longer exist."""
     made = files()
     for path in folder.glob("*/table*.yaml"):
         if path.relative_to(folder).as_posix() not in made:
@@ -62,6 +58,6 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Write the settings of every published row on images.")
+    parser = argparse.ArgumentParser(description="Write the settings of every row of Tables 2 and 3.")
     parser.add_argument("folder", type=Path)
     write(parser.parse_args().folder)

@@ -8,21 +8,21 @@ from pathlib import Path
 import numpy as np
 
 from gedi import runs
+from gedi.experiments import Outcome, Say
 from gedi.experiments.cells import MODELS, Cell, cell_data, run_cells
-from gedi.experiments.landscapes import draw_landscape
-from gedi.experiments.outcome import Outcome, Say
-from gedi.experiments.summary import NOTE_JEM, divergence_notes
+from gedi.experiments.fig_landscapes import draw_landscape
+from gedi.experiments.tabulate import NAMES, NOTE_JEM, divergence_notes
 from gedi.report.pictures import write_samples
 
-DATASETS = {"moons": 2, "circles": 2, "digits": 10}
-METHODS = {"kmeans": "k-means", "swav": "SwAV", "jem": "JEM", "gedi": "GEDI"}
+DATASETS = {"moons": 2, "circles": 2, "digits": 10}  # and their clusters
+METHODS = ("kmeans", "swav", "jem", "gedi")
 TITLE = "NMI with the true clusters (1 is perfect, 0 is chance)"
 
 
 def run(out: Path, *, seed: int, preset: str | None, say: Say, jobs: int | None = None) -> Outcome:
-    """One seed of every method; what is already in ``out`` is not fitted again."""
+    """One seed of every method; fits that are already in ``out`` are not repeated."""
     jobs = jobs or min(2, os.cpu_count() or 1)
-    # The longest fits first, so that the others fit in beside them.
+    # The longest fits first, so that short ones fill the gaps.
     order = [(data, m) for m in reversed(METHODS) for data in reversed(DATASETS)]
     cells = {(data, m): Cell(data, DATASETS[data], seed, method=m, preset=preset) for data, m in order}
     found = run_cells(cells.values(), out, jobs, say, keep_models=True)
@@ -35,23 +35,23 @@ def run(out: Path, *, seed: int, preset: str | None, say: Say, jobs: int | None 
             pictures.append(_picture(cell, found[cell]["nmi"], out))
     seconds = max(found[cells[data, "gedi"]]["seconds"] for data in DATASETS)
     notes = [
-        f"Seed {seed}, trained without labels; moons and circles: 2,000 points, NMI on 1,000 fresh ones; digits: all "
+        f"Seed {seed}, trained without labels. Moons and circles: 2,000 points, NMI on 1,000 fresh ones; digits: all "
         f"1,797 images. The longest GEDI fit took {seconds:.0f} s.",
         NOTE_JEM,
         *divergence_notes(found),
     ]
-    return Outcome(TITLE, ["data set", *METHODS.values()], rows, notes, pictures)
+    return Outcome(TITLE, ["data set", *(NAMES[m] for m in METHODS)], rows, notes, pictures)
 
 
 def trained(out: Path, *, seed: int, preset: str | None) -> dict[str, tuple[Path, np.ndarray]]:
-    """By data set: the folder of the GEDI run in ``out``, if it did not diverge, and the rows it was trained on."""
+    """By data set: the folder of the GEDI run in ``out``, unless it diverged, and its training rows."""
     cells = {data: Cell(data, clusters, seed, method="gedi", preset=preset) for data, clusters in DATASETS.items()}
     folders = {data: out / MODELS / cell.key for data, cell in cells.items()}
     return {data: (folder, cell_data(cells[data]).x_train) for data, folder in folders.items() if folder.is_dir()}
 
 
 def _picture(cell: Cell, nmi: float, out: Path) -> Path:
-    """Clusters, landscape, walks and samples in the plane; samples of images."""
+    """Clusters, landscape, walks and samples in the plane; samples for images."""
     model = runs.load(out / MODELS / cell.key)
     path = out / f"{cell.dataset}.png"
     if model.image_shape is None:

@@ -1,4 +1,4 @@
-"""How pictures look: colours that colour-blind readers tell apart, few lines, axes with names."""
+"""How pictures look: colours that colour-blind readers can tell apart, few lines, axes with names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARKERS = "osD^vPX*"
 
 
 def figure(rows: int, columns: int, *, width: float = 4.2, height: float = 3.6) -> tuple[Figure, np.ndarray]:
-    """A figure of panels, without pyplot's global state; axes are always a 2-D array."""
+    """A figure of panels, without pyplot's global state; the axes are always a 2-D array."""
     made = Figure(figsize=(width * columns, height * rows), layout="constrained")
     return made, made.subplots(rows, columns, squeeze=False)
 
@@ -47,7 +47,7 @@ def scatter_clusters(axes: Axes, x: np.ndarray, labels: np.ndarray, *, size: flo
 
 
 def plane(axes: Axes) -> None:
-    """Equal units and no ticks: the shape is what is to be seen."""
+    """Equal units and no ticks: only the shape matters."""
     axes.set_aspect("equal")
     axes.set_xticks([])
     axes.set_yticks([])
@@ -56,14 +56,14 @@ def plane(axes: Axes) -> None:
 
 
 def window(x: np.ndarray, *, margin: float = 0.1) -> list[tuple[float, float]]:
-    """A square around all points: (low, high) of either axis."""
+    """A square around all points: (low, high) of each axis."""
     low, high = x.min(0), x.max(0)
     half = (1 + margin) / 2 * max(float((high - low).max()), 1e-9)
     return [(float(m - half), float(m + half)) for m in (low + high) / 2]
 
 
 def quiet(axes: Axes) -> None:
-    """A plot's axes: light grid, no box."""
+    """A light grid and no box."""
     axes.grid(alpha=0.25)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -82,7 +82,7 @@ def image_panels(panels: dict[str, np.ndarray], *, columns: int = 8) -> Figure:
 
 
 def tiled(images: np.ndarray, columns: int) -> np.ndarray:
-    """Images [n, H, W, C] as one, in rows of ``columns`` with a white line between; places left over are white."""
+    """Images [n, H, W, C] as one, in rows of ``columns`` with white lines between; unused places are white."""
     n, height, width, channels = images.shape
     rows = -(-n // columns)
     grid = np.full((rows * columns, height + 1, width + 1, channels), 255, dtype=images.dtype)

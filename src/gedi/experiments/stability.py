@@ -1,54 +1,61 @@
-"""Step 1 on many seeds: does the density's training ever leave its limits?"""
+"""Does the training of the density leave its limits? Our settings on many seeds, and the paper's sampler."""
 
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
+import warnings
 from typing import Any
 
-from gedi.experiments.cells import Cell, Measured, run_cells
-from gedi.experiments.outcome import Budget, Outcome, Say
-from gedi.experiments.summary import write_json
+import torch
 
-NAME, TITLE = "table-stability", "Step 1 alone, default settings, many seeds"
-DATASETS = {"moons": 2, "circles": 2, "digits": 10}
+from gedi.data import load
+from gedi.experiments import Budget, Outcome, Request
+from gedi.experiments.cells import Measured, cells_of
+from gedi.experiments.tabulate import Text, of_row, tabulate, write_json
+from gedi.training.config import TrainingConfig, override, to_dict
+from gedi.training.fit import fit_rows
+from gedi.training.guard import DivergedError, GuardWarning
+from gedi.training.presets import preset
+
+DATASETS = {"moons": 2, "circles": 2, "digits": 10}  # and their clusters
+UNWATCHED = 1000  # iterations of the run without the guard
 
 
-def run(budget: Budget, out: Path, jobs: int, say: Say) -> Outcome:
-    """Fit, and count what went wrong."""
-    table = {
-        # JEM is step 1 and nothing else, on the settings of GEDI.
-        data: [
-            Cell(data, c, seed, method="jem", preset=budget.preset, rows=budget.rows, iterations=budget.iterations)
-            for seed in budget.seeds
-        ]
-        for data, c in DATASETS.items()
-    }
-    found = run_cells([cell for cells in table.values() for cell in cells], out, jobs, say)
-    groups = {data: stability([found[cell] for cell in cells]) for data, cells in table.items()}
-    rows = [
-        [
-            data,
-            str(group["runs"]),
-            str(group["non_finite"]),
-            str(group["rolled_back"]),
-            str(group["aborted"]),
-            f"{group['largest_gap_median']:.3g}",
-            f"{group['largest_gap']:.3g}",
-            f"{group['largest_log_density']:.3g}",
-        ]
-        for data, group in groups.items()
-    ]
-    columns = ["data", "runs", "runs with non-finite values", "rolled back", "aborted"]
-    columns += ["largest energy gap, median run", "worst run", "largest |log p|"]
-    notes = [
-        "Data and fit both change with the seed. A run is rolled back when a batch's energy gap, |log p|, gradient or "
-        "share of samples at the box leaves its limit, and aborted when that happens again after three rollbacks.",
-        "Energy gaps and |log p| (root mean square over data and samples) are looked at every 50 iterations.",
-    ]
-    outcome = Outcome(TITLE, columns, rows, notes)
-    write_json(NAME, outcome, budget, out, found, [{"dataset": data, **group} for data, group in groups.items()])
-    return outcome
+def table_stability(request: Request) -> Outcome:
+    """Step 1 on many seeds: what went wrong, counted."""
+    return tabulate(
+        request,
+        "table-stability",
+        "Step 1 alone, default settings, many seeds",
+        parts=("dataset",),
+        # JEM is step 1 and nothing else, with the settings of GEDI.
+        cells={(data,): cells_of(request.budget, data, c, "jem") for data, c in DATASETS.items()},
+        columns={
+            "data": of_row(str),
+            "runs": _count("runs"),
+            "runs with non-finite values": _count("non_finite"),
+            "rolled back": _count("rolled_back"),
+            "aborted": _count("aborted"),
+            "largest energy gap, median run": _number("largest_gap_median"),
+            "worst run": _number("largest_gap"),
+            "largest |log p|": _number("largest_log_density"),
+        },
+        notes=[
+            "Data and fit both change with the seed. A run is rolled back when a batch's energy gap, |log p|, gradient "
+            "or share of samples at the box leaves its limit. It is aborted when that happens again after three "
+            "rollbacks.",
+            "Energy gaps and |log p| (root mean square over data and samples) are recorded every 50 iterations.",
+        ],
+        summarise=stability,
+    )
+
+
+def _count(name: str) -> Text:
+    return lambda results, row: str(results.groups[row][name])
+
+
+def _number(name: str) -> Text:
+    return lambda results, row: f"{results.groups[row][name]:.3g}"
 
 
 def stability(runs: list[Measured]) -> dict[str, Any]:
@@ -69,3 +76,55 @@ def stability(runs: list[Measured]) -> dict[str, Any]:
 
 def _is_non_finite(event: dict[str, Any]) -> bool:
     return event["seen"].endswith((" is nan", " is inf", " is -inf"))
+
+
+def table_divergence(request: Request) -> Outcome:
+    """Step 1 with the paper's sampler, taken literally, with the guard and without: what diverges, and when it shows.
+
+    These fits are not cells. They run in one process, at about a minute per seed.
+    """
+    torch.set_num_threads(1)
+    budget = request.budget
+    settings = literal(budget)
+    fits = [_diverge(request, data, seed, settings) for data in ("moons", "circles") for seed in budget.seeds]
+    columns = ["data", "seed", f"energy gap after {UNWATCHED} iterations, unwatched"]
+    columns += ["warned of at iteration", "first left its limits at", "all events at", "the run"]
+    rows = []
+    for fit in fits:
+        events = ", ".join(str(event["iteration"]) for event in fit["events"] if event["action"] != "warned")
+        seen = [str(fit["warned"]), str(fit["first_seen"]), events]
+        rows.append([fit["data"], str(fit["seed"]), f"{fit['gap_alone']:.2g}", *seen, fit["end"]])
+    notes = [
+        "The paper's settings for synthetic data, with samples free to leave the box; step 1 only. The warning is "
+        "about the sampler's temperature, and comes before the first iteration. Every event but the last is a rollback "
+        "that halves the learning rate, so later ones come later.",
+    ]
+    title = "One Langevin step of size 1, noise 0.01, no clamp: with the guard and without"
+    outcome = Outcome(title, columns, rows, notes)
+    return write_json(request, "table-divergence", outcome, seeds=budget.seeds, cells=fits, settings=to_dict(settings))
+
+
+def literal(budget: Budget) -> TrainingConfig:
+    """The paper's settings without the box, and without step 2."""
+    config = preset("paper", n_features=2)
+    most = budget.iterations or config.step1.iterations
+    return override(config, {"sampler.clamp": False, "step1.iterations": most, "step2.iterations": 0})
+
+
+def _diverge(request: Request, data: str, seed: int, settings: TrainingConfig) -> dict[str, Any]:
+    x = load(data, n=request.budget.rows, seed=seed).x
+    most = min(UNWATCHED, settings.step1.iterations)
+    unwatched = override(settings, {"guard.action": "watch", "step1.iterations": most})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GuardWarning)
+        history = fit_rows(x, n_clusters=2, config=unwatched, seed=seed).history
+        try:
+            events, end = fit_rows(x, n_clusters=2, config=settings, seed=seed).results["guard"], "finished"
+        except DivergedError as error:
+            events, end = error.events, "stopped with a report"
+    gap = [line["generative"] for line in history if "generative" in line][-1]
+    warned = next((event["iteration"] for event in events if event["action"] == "warned"), None)
+    first = next((event["iteration"] for event in events if event["action"] != "warned"), None)
+    request.say(f"{data} seed {seed}: warned of at iteration {warned}, first left its limits at {first}, {end}")
+    seen = {"warned": warned, "first_seen": first, "events": events}
+    return {"data": data, "seed": seed, "gap_alone": gap, **seen, "end": end}

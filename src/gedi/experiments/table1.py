@@ -1,91 +1,77 @@
-"""Table 1: NMI on moons and circles, JEM, SwAV and GEDI twice: the paper's settings as they are, and our default."""
+"""Table 1: NMI on moons and circles, JEM, SwAV and GEDI twice: with the paper's settings, and with our default."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
-from gedi.experiments import paper
-from gedi.experiments.cells import Cell, run_cells
-from gedi.experiments.outcome import Budget, Outcome, Say
-from gedi.experiments.summary import NOTE_JEM, divergence_notes, lowest, mean_std, spread_note, summary, write_json
+from gedi.experiments import Budget, Outcome, Request, cells, paper
+from gedi.experiments.cells import Cell
+from gedi.experiments.tabulate import NAMES, NOTE_JEM, Results, Text, lowest, mean, of_row, spread_note, tabulate
 from gedi.training.build import fill_from_data
 from gedi.training.config import TrainingConfig, get, paths
 from gedi.training.presets import preset
 
-NAME, TITLE = "table1", "NMI on 1,000 fresh points of moons and circles (Table 1)"
 DATASETS = ("moons", "circles")
-COLUMNS = {
-    "jem": "JEM",
-    "swav": "SwAV",
-    "paper": "GEDI, the paper's settings",
-    "default": "GEDI, our default",
-}
+COLUMNS = ("jem", "swav", "paper", "default")
 
 
-def run(budget: Budget, out: Path, jobs: int, say: Say) -> Outcome:
-    """Fit, and lay out our numbers beside the paper's."""
-    table = {(data, column): cells_of(data, column, budget) for data in DATASETS for column in COLUMNS}
-    found = run_cells([cell for cells in table.values() for cell in cells], out, jobs, say)
-    groups = {place: summary([found[cell] for cell in cells]) for place, cells in table.items()}
-    rows = []
-    for data in DATASETS:
-        ours = {column: mean_std(groups[data, column]) for column in COLUMNS}
-        theirs = {method: str(number) for method, number in paper.TABLE1[data].items()}
-        rows.append(
-            [
-                data,
-                ours["jem"],
-                theirs["jem"],
-                ours["swav"],
-                theirs["swav"],
-                ours["paper"],
-                ours["default"],
-                theirs["gedi"],
-            ]
-        )
-    columns = ["data set", "JEM", "JEM in the paper", "SwAV", "SwAV in the paper"]
-    columns += [COLUMNS["paper"], COLUMNS["default"], "GEDI in the paper"]
-    outcome = Outcome(TITLE, columns, rows, notes(budget, groups) + divergence_notes(found))
-    listed = [{"dataset": data, "method": column, **group} for (data, column), group in groups.items()]
-    write_json(NAME, outcome, budget, out, found, listed)
-    return outcome
+def table1(request: Request) -> Outcome:
+    """Our numbers beside the paper's."""
+    return tabulate(
+        request,
+        "table1",
+        "NMI on 1,000 fresh points of moons and circles (Table 1)",
+        parts=("dataset", "method"),
+        cells={(data, column): cells_of(request.budget, data, column) for data in DATASETS for column in COLUMNS},
+        rows=[(data,) for data in DATASETS],
+        columns={
+            "data set": of_row(str),
+            "JEM": mean("nmi", "jem"),
+            "JEM in the paper": _printed("jem"),
+            "SwAV": mean("nmi", "swav"),
+            "SwAV in the paper": _printed("swav"),
+            "GEDI, the paper's settings": mean("nmi", "paper"),
+            "GEDI, our default": mean("nmi", "default"),
+            "GEDI in the paper": _printed("gedi"),
+        },
+        notes=[
+            spread_note(request.budget),
+            _lowest_of_default,
+            "We tuned our default on these seeds; table-robustness has seeds that were not used for tuning.",
+            NOTE_JEM,
+            f"JEM and SwAV are trained here with {_baseline_settings(request.budget)}.",
+            "Settings that differ between the two GEDI columns, from the paper's value to our default ('from the data':"
+            " a multiple of the data's resolution; 'unset': no limit, or for sampler.step noise²/2, temperature 1):",
+            *differences(preset("paper", n_features=2), preset(request.budget.preset, n_features=2)),
+        ],
+    )
 
 
-def cells_of(data: str, column: str, budget: Budget) -> list[Cell]:
-    """The cells of one entry of the table, one a seed."""
-    method = column if column in ("jem", "swav") else "gedi"
+def cells_of(budget: Budget, data: str, column: str) -> list[Cell]:
+    """The cells of one entry of the table, one per seed."""
     settings = {"paper": "paper", "default": budget.preset}.get(column, budget.baseline_preset)
-    cell = Cell(data, 2, method=method, preset=settings, rows=budget.rows, iterations=budget.iterations)
-    # The paper's settings are run to their end, wherever they lead: the guard would stop them.
-    return [replace(cell, seed=seed, guarded=settings != "paper") for seed in budget.seeds]
+    # The paper's settings are run to the end, wherever they lead; the guard would stop them.
+    method = column if column in NAMES else "gedi"
+    return cells.cells_of(budget, data, 2, method, preset=settings, guarded=settings != "paper")
 
 
-def notes(budget: Budget, groups: dict[tuple[str, str], Any]) -> list[str]:
-    """What to know about the table; what differs between the two GEDI columns comes from their settings."""
-    lows = ", ".join(f"{data} {lowest(groups[data, 'default'])}" for data in DATASETS)
-    ours, theirs = preset(budget.preset, n_features=2), preset("paper", n_features=2)
-    baselines = {"paper": "the paper's settings", None: "our default's net, sampler and number of iterations"}
-    with_settings = baselines.get(budget.baseline_preset, "the smoke preset")
-    return [
-        spread_note(budget),
-        f"Lowest seed of our default: {lows}.",
-        "Our default was made with the scores of these seeds in view; table-robustness has seeds that were not looked "
-        "at.",
-        NOTE_JEM,
-        f"JEM and SwAV here are trained with {with_settings}.",
-        "What differs between the two GEDI columns, from the paper's settings to our default ('from the data': a "
-        "multiple of its resolution; 'unset': no limit, and for sampler.step noise²/2, which is temperature 1):",
-        *differences(theirs, ours),
-    ]
+def _printed(method: str) -> Text:
+    return of_row(lambda data: paper.TABLE1[data][method])
+
+
+def _lowest_of_default(results: Results) -> str:
+    lows = ", ".join(f"{data} {lowest('default')(results, (data,))}" for data in DATASETS)
+    return f"Lowest seed of our default: {lows}."
+
+
+def _baseline_settings(budget: Budget) -> str:
+    named = {"paper": "the paper's settings", None: "our default's net, sampler and number of iterations"}
+    return named.get(budget.baseline_preset, "the smoke preset")
 
 
 def differences(theirs: TrainingConfig, ours: TrainingConfig) -> list[str]:
-    """Every setting in which two configs differ, one line a group: 'sampler.step 1.0 → unset; ...'."""
-    # Any data will do: which of the open settings get filled in does not depend on it.
+    """Every setting in which two configs differ, one line per group: 'sampler.step 1.0 → unset; ...'."""
+    # Any data will do: which of the open settings are filled in does not depend on it.
     rows = np.random.default_rng(0).standard_normal((50, 2)).astype(np.float32)
     filled = {id(config): fill_from_data(config, rows) for config in (theirs, ours)}
 

@@ -1,4 +1,4 @@
-"""Work in processes of one thread each, which can be ended at any time and say what they are about."""
+"""Work in processes of one thread each, which report progress and can be ended at any time."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from typing import Any, TypeVar
 import torch
 
 from gedi.errors import GediError
-from gedi.experiments.outcome import Say
+from gedi.experiments import Say
 
 Result = TypeVar("Result")
-LOOK = 0.5  # seconds between looks at what workers have said
+LOOK = 0.5  # seconds between checks for lines from workers
 _say: ContextVar[Say] = ContextVar("say", default=lambda line: None)
 
 
 def tell(line: str) -> None:
-    """One line of progress of the work under way, from whichever process does it to the one that shows it."""
+    """Report one line of progress, from whichever process does the work to the one that shows it."""
     _say.get()(line)
 
 
 def in_processes(
     work: Callable[..., Result], tasks: Sequence[tuple[Any, ...]], jobs: int, say: Say
 ) -> Generator[Result]:
-    """Yield what ``work`` makes of each task's arguments as it finishes; ``say`` gets the lines that it tells."""
+    """Yield the result of ``work`` for each task's arguments as it finishes; ``say`` gets the lines it tells."""
     if jobs == 1 or len(tasks) <= 1:
-        # No process of its own, but the same single thread: sums, and so numbers, depend on how they are split.
+        # No other process, but one thread as well: how sums are split over threads changes their last digits.
         for task in tasks:
-            with _one_thread(), _telling(say):
+            with _as_worker(say):
                 found = work(*task)
             yield found
         return
@@ -52,24 +52,24 @@ def in_processes(
             for future in done:
                 yield future.result()
     except BaseException as error:
-        # Interrupted, or one failed: nobody waits for those under way.
+        # Interrupted, or one failed: do not wait for the others.
         executor.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
         if isinstance(error, BrokenProcessPool):
             raise GediError(
-                "A worker process was killed, perhaps for lack of memory: finished fits are kept, "
-                "run again with fewer jobs."
+                "A worker process was killed, perhaps for lack of memory. Finished fits are kept: run again with fewer "
+                "jobs."
             ) from error
         raise
     executor.shutdown()
 
 
 def _start_worker(lines: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and ends its workers
     torch.set_num_threads(1)
     _say.set(lines.put)
-    # A parent that was killed cannot end them: they watch it, rather than train on for nobody.
+    # A parent that is killed cannot end its workers, so they watch it and end themselves.
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -81,19 +81,12 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
+def _as_worker(say: Say) -> Iterator[None]:
+    """One thread, and progress goes to ``say``, for work in this process."""
+    threads, token = torch.get_num_threads(), _say.set(say)
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _telling(say: Say) -> Iterator[None]:
-    token = _say.set(say)
-    try:
-        yield
-    finally:
+        torch.set_num_threads(threads)
         _say.reset(token)

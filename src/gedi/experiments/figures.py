@@ -1,0 +1,198 @@
+"""The paper's figures on moons and circles: clusters, and NMI against the number of DAM steps T."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gedi.experiments import Outcome, Request, cells, paper, plots, table1
+from gedi.experiments.cells import Cell, cell_data
+from gedi.experiments.table1 import DATASETS
+from gedi.experiments.tabulate import NAMES, NOTE_JEM, Entry, Results, mean, mean_std, of_row, spread_note, tabulate
+from gedi.training.presets import ABLATIONS
+
+SHOWN = {"swav": "SwAV", "default": "GEDI"}  # columns of Table 1 whose clusters are drawn
+
+
+def fig_clusters(request: Request) -> Outcome:
+    """Ground truth, SwAV and GEDI: test points of the first seed, in the colours of their clusters."""
+    budget = request.budget
+    return tabulate(
+        request,
+        "fig-clusters",
+        "Clusters found on moons and circles",
+        parts=("dataset", "method"),
+        cells={(data, column): table1.cells_of(budget, data, column) for data in DATASETS for column in SHOWN},
+        rows=[(data,) for data in DATASETS],
+        columns={"data set": of_row(str)} | {f"{name}, NMI": mean("nmi", column) for column, name in SHOWN.items()},
+        notes=[
+            spread_note(budget),
+            f"The picture shows the test points of seed {budget.seeds[0]}. Clusters are coloured in order of "
+            "appearance, so equal partitions have equal colours.",
+        ],
+        draw=_draw_clusters,
+    )
+
+
+def fig_steps(request: Request) -> Outcome:
+    """JEM, SwAV and GEDI against T in {1, 2, 5, 8, 10}."""
+    curves = {
+        (data, NAMES[method]): _level(request, data, method) if method != "gedi" else _curve(request, data)
+        for data in DATASETS
+        for method in ("jem", "swav", "gedi")
+    }
+    marks = {(data, "GEDI in the paper (Table 1)"): (10, paper.TABLE1[data]["gedi"].mean) for data in DATASETS}
+    notes = [
+        NOTE_JEM,
+        "JEM and SwAV have no DAM: one fit per seed, drawn as a level line.",
+        "The paper prints this figure without numbers; its value at T = 10 is in its Table 1.",
+    ]
+    title = "NMI against the number of DAM steps T, on moons and circles"
+    return _curves(request, "fig-steps", title, curves, notes, marks)
+
+
+def fig_ablation(request: Request) -> Outcome:
+    """The paper's four variants against T, and one of ours."""
+    curves = {
+        (data, "GEDI" if variant == "full" else variant): _curve(request, data, variant=variant)
+        for data in DATASETS
+        for variant in ABLATIONS
+    }
+    notes = [
+        "The variants change our default settings. 'no NF': without L_NF; 'no step 1': also without step 1; "
+        "'2 encoders': also with a separate encoder for the energy. 'random start' is not in the paper's figure: it "
+        "has all terms, but clusters start at random rather than from the cut of the walks.",
+        "The paper prints this figure without numbers. It finds that DAM helps more with larger T, that it needs step "
+        "1, and that one encoder does better than two on circles.",
+    ]
+    return _curves(request, "fig-ablation", "Ablation on moons and circles: NMI against T", curves, notes)
+
+
+def fig_classes(request: Request) -> Outcome:
+    """GEDI with 2, 4 and 6 clusters, against T (Appendix H)."""
+    curves = {
+        (data, f"GEDI, c = {c}"): _curve(request, data, n_clusters=c) for data in DATASETS for c in paper.FIGURE_CLASSES
+    }
+    notes = [
+        "With 2 classes in the data, c = 4 or 6 clusters cannot reach NMI 1: clusters that split each class into equal "
+        "halves have NMI 0.67, into equal thirds 0.56.",
+        "The paper prints this figure without numbers. It finds that DAM almost never helps for c = 4 or 6.",
+    ]
+    title = "NMI against T for 2, 4 and 6 clusters, on moons and circles (Appendix H)"
+    return _curves(request, "fig-classes", title, curves, notes)
+
+
+# ---- curves ----
+
+
+def _curve(request: Request, data: str, *, n_clusters: int = 2, **changes: Any) -> dict[int, list[Cell]]:
+    """GEDI with our settings, by T."""
+    budget = request.budget
+    return {t: cells.cells_of(budget, data, n_clusters, dam_steps=t, **changes) for t in budget.dam_steps}
+
+
+def _level(request: Request, data: str, method: str) -> dict[int, list[Cell]]:
+    """A method without DAM: the same cells at every T."""
+    return {t: table1.cells_of(request.budget, data, method) for t in request.budget.dam_steps}
+
+
+def _curves(
+    request: Request,
+    name: str,
+    title: str,
+    curves: dict[Entry, dict[int, list[Cell]]],
+    notes: Sequence[str],
+    marks: Mapping[Entry, tuple[int, float]] | None = None,
+) -> Outcome:
+    """Curves by panel and label, and the paper's numbers as ``marks``: (T, NMI) by panel and label."""
+    steps = request.budget.dam_steps
+    marks = {row: mark for row, mark in (marks or {}).items() if mark[0] in steps}
+    panels = list(dict.fromkeys(panel for panel, _ in curves))
+
+    def text(results: Results, row: Entry, t: int) -> str:
+        if row in marks:
+            return f"{marks[row][1]:.2f}" if t == marks[row][0] else ""
+        return mean_std(results.groups[*row, t])
+
+    return tabulate(
+        request,
+        name,
+        title,
+        parts=("panel", "curve", "T"),
+        cells={(*row, t): fits for row, curve in curves.items() for t, fits in curve.items()},
+        rows=sorted([*curves, *marks], key=lambda row: panels.index(row[0])),
+        columns={
+            "panel": of_row(lambda panel, label: panel),
+            "curve": of_row(lambda panel, label: label),
+            **{f"T = {t}": lambda results, row, t=t: text(results, row, t) for t in steps},
+        },
+        notes=[spread_note(request.budget), *notes],
+        draw=lambda results: _draw_curves(title, panels, results, marks),
+    )
+
+
+# ---- pictures ----
+
+
+def _draw_clusters(results: Results) -> Figure:
+    made, grid = plots.figure(len(DATASETS), 1 + len(SHOWN), width=3.2, height=3.0)
+    for row, data in zip(grid, DATASETS, strict=True):
+        _, x, y = cell_data(results.cells[data, "default"][0])
+        panels = [("ground truth", y)]
+        for column, name in SHOWN.items():
+            measured = results.first(data, column)
+            panels.append((f"{name}, NMI {measured['nmi']:.2f}", np.asarray(measured["labels"])))
+        for axes, (title, labels) in zip(row, panels, strict=True):
+            plots.scatter_clusters(axes, x, plots.in_order_of_appearance(labels), size=7)
+            axes.set_title(title, fontsize=10)
+            x_limits, y_limits = plots.window(x)
+            axes.set(xlim=x_limits, ylim=y_limits)
+        row[0].set_ylabel(data, fontsize=11)
+    return made
+
+
+def _draw_curves(
+    title: str, panels: Sequence[str], results: Results, marks: Mapping[Entry, tuple[int, float]]
+) -> Figure:
+    curves: dict[Entry, dict[int, dict[str, float]]] = {}
+    for (panel, label, t), group in results.groups.items():
+        curves.setdefault((panel, label), {})[t] = group["nmi"]
+    labels = list(dict.fromkeys(label for _, label in curves))
+    made, grid = plots.figure(1, len(panels))
+    handles: dict[str, Any] = {}
+    for panel, axes in zip(panels, grid[0], strict=True):
+        mine = {label: curve for (where, label), curve in curves.items() if where == panel}
+        for k, (label, curve) in enumerate(mine.items()):
+            # Shifted a little along T, so that curves at the same height can all be seen.
+            offset = 0.06 * (k - (len(mine) - 1) / 2)
+            has_dam = any(cell.dam_steps for t in curve for cell in results.cells[panel, label, t])
+            line = _draw_curve(axes, curve, labels.index(label), offset, "-" if has_dam else "--")
+            handles.setdefault(label, line)
+        for (_, label), (t, nmi) in ((row, mark) for row, mark in marks.items() if row[0] == panel):
+            (star,) = axes.plot([t], [nmi], "*", markersize=13, markerfacecolor="none", color="black", zorder=5)
+            handles.setdefault(label, star)
+        axes.set_title(panel, fontsize=10)
+        axes.set_xticks(sorted({t for curve in mine.values() for t in curve}))
+        axes.set_ylim(-0.05, 1.08)
+        axes.set_xlabel("DAM steps T")
+        plots.quiet(axes)
+    grid[0, 0].set_ylabel("NMI on test points")
+    made.suptitle(f"{title}\nmean over seeds, band from lowest to highest", fontsize=10)
+    # Below the panels: inside, it would hide curves, which lie at 0 and at 1.
+    if len(handles) > 1:
+        places = {"loc": "outside lower center", "ncols": min(4, len(handles))}
+        made.legend(list(handles.values()), list(handles), frameon=False, **places)
+    return made
+
+
+def _draw_curve(axes: Axes, curve: dict[int, dict[str, float]], index: int, offset: float, style: str) -> Any:
+    places = [t + offset for t in curve]
+    low, middle, high = ([score[name] for score in curve.values()] for name in ("min", "mean", "max"))
+    colour, marker = plots.colour(index), plots.MARKERS[index % len(plots.MARKERS)]
+    axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+    (line,) = axes.plot(places, middle, color=colour, marker=marker, markersize=5, linestyle=style, clip_on=False)
+    return line

@@ -1,0 +1,47 @@
+"""Shared by the tests of experiments: fits without training, and small images in place of the data sets."""
+
+import numpy as np
+import pytest
+
+from gedi.experiments import cells, scores
+
+
+@pytest.fixture
+def fake_fits(monkeypatch):
+    """A function: from now on fits are not trained, but labelled by ``labels(cell, y_test)``.
+
+    It returns the list of cells that are fitted, which grows.
+    """
+
+    def install(labels):
+        fitted = []
+
+        def fit(cell, data, models):
+            fitted.append(cell)
+            numbers = {"objective": 0.1, "walk_crossing": 0.0, "gradient_evaluations": 1, "config": {}}
+            return labels(cell, data.y_test), numbers, None
+
+        monkeypatch.setattr(cells, "_fit_gedi", fit)
+        return fitted
+
+    return install
+
+
+@pytest.fixture(scope="session")
+def image_folder(tmp_path_factory):
+    """Small images in place of the data sets: each has its own brightness, and classes by the first pixel."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    for name, brightness in {"svhn": 40, "cifar10": 120, "cifar100": 200}.items():
+        x = rng.integers(brightness - 30, brightness + 30, (600, 18, 18, 3), dtype=np.uint8)
+        y = np.arange(600) % scores.CLASSES[name]
+        x[:, 0, 0, 0] = y
+        np.savez(folder / f"{name}.npz", x_train=x[:300], y_train=y[:300], x_test=x[300:], y_test=y[300:])
+    return folder
+
+
+@pytest.fixture
+def images(image_folder, monkeypatch):
+    """The small images, and no Inception weights."""
+    monkeypatch.setenv("GEDI_DATA", str(image_folder))
+    monkeypatch.delenv(scores.INCEPTION, raising=False)
