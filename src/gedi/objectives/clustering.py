@@ -105,22 +105,15 @@ class Partition(NamedTuple):
 
 @torch.no_grad()
 @full_precision
-def kmeans_partition(
-    z: torch.Tensor,
-    n_clusters: int,
-    *,
-    generator: torch.Generator | None = None,
-    start: torch.Tensor | None = None,
-    iterations: int = 20,
-) -> Partition:
-    """q(y|x) of DeepCluster: one k-means of all embeddings, from k-means++ centres or from ``start``.
+def kmeans_partition(z: torch.Tensor, start: torch.Tensor, *, iterations: int = 20) -> Partition:
+    """q(y|x) of DeepCluster: one k-means of all embeddings, from the centres ``start``.
 
-    Last epoch's centres as ``start`` keep the clusters' numbers, so that a classifier need not be learned anew. A
-    cluster that loses all its points takes the point farthest from its centre, as an empty class would stay empty.
+    Starting from the previous centres keeps the clusters' numbers, so that a classifier need not be learned again. A
+    cluster that loses all its points takes the point farthest from its centre, because an empty class stays empty.
     """
-    if len(z) < n_clusters:
-        raise ValueError(f"{n_clusters} clusters need at least as many embeddings, got {len(z)}")
-    centres = _spread_centres(z, n_clusters, generator) if start is None else start.to(z)
+    centres = start.to(z)
+    if len(z) < len(centres):
+        raise ValueError(f"{len(centres)} clusters need at least as many embeddings, got {len(z)}")
     labels = negative_squared_distance(z, centres).argmax(dim=1)
     for _ in range(iterations):
         centres = _means(z, labels, centres)
@@ -128,19 +121,7 @@ def kmeans_partition(
         if torch.equal(moved, labels):
             break
         labels = moved
-    return Partition(torch.nn.functional.one_hot(labels, n_clusters).to(z.dtype), centres)
-
-
-def _spread_centres(z: torch.Tensor, n_clusters: int, generator: torch.Generator | None) -> torch.Tensor:
-    """k-means++: each next centre is a row drawn by its squared distance to the nearest centre so far."""
-    weights = torch.ones(len(z))  # on the CPU, where the generator is
-    nearest = torch.full((len(z),), torch.inf, dtype=z.dtype, device=z.device)
-    chosen: list[torch.Tensor] = []
-    for _ in range(n_clusters):
-        chosen.append(z[torch.multinomial(weights, 1, generator=generator).to(z.device)])
-        nearest = torch.minimum(nearest, ((z - chosen[-1]) ** 2).sum(dim=1))
-        weights = nearest.cpu() if nearest.sum() > 0 else weights
-    return torch.cat(chosen)
+    return Partition(torch.nn.functional.one_hot(labels, len(centres)).to(z.dtype), centres)
 
 
 def _means(z: torch.Tensor, labels: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:

@@ -94,7 +94,7 @@ def relabel(run: Engine) -> None:
     with evaluating(net):
         z = run.of_all(lambda x: run.apply(net.embed, x))
     centres = net.prototypes.centres.cpu()
-    found = run.world.from_main(lambda: kmeans_partition(z.cpu(), run.n_clusters, start=centres))
+    found = run.world.from_main(lambda: kmeans_partition(z.cpu(), centres))
     run.state.start_labels = found.assignments.argmax(1).to(z.device)
     net.prototypes.directions.copy_(F.normalize(found.centres, dim=1))
 
