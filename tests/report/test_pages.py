@@ -7,13 +7,12 @@ import shutil
 import numpy as np
 import pytest
 
-from gedi import GEDI
+from gedi import GEDI, runs
 from gedi.cli import main
 from gedi.commands.report import write_run_report
 from gedi.evaluation import nmi
 from gedi.report.data_sample import FILE
 from gedi.report.run_page import left_out
-from gedi.runs import folder as runs
 
 LARGEST = 8_000_000
 SECTIONS = ["verdict", "clusters", "stability", "embedding", "training", "cost", "settings", "provenance"]
