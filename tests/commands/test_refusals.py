@@ -127,7 +127,7 @@ def test_what_is_not_numeric_gets_advice_that_can_be_followed(refused, home, tmp
     (tmp_path / "kinds.csv").write_text("a,b,kind\n1,2,red\n3,4,blue\n")
     (tmp_path / "words.csv").write_text("a,b\n1,one\n3,two\n")
     for run, data, expected in (
-        ("nameless", "kinds.csv", "leave out of the file"),
+        ("nameless", "kinds.csv", "remove what training did not have"),
         (home / "run", "words.csv", "as in"),
     ):
         for words in (["predict", run, data, "--out", "p.csv"], ["eval", run, data]):

@@ -71,9 +71,9 @@ def image_shape_of(shape: tuple[int, ...], name: str) -> tuple[int, int, int] | 
     if len(shape) == 3 or (len(shape) == 4 and shape[3] in CHANNELS):
         height, width, channels = (*shape[1:], 1)[:3]
         return int(height), int(width), int(channels)
-    hint = "turn anything else into rows with x.reshape(len(x), -1)"
+    hint = "turn anything else into rows, with x.reshape(len(x), -1)"
     if len(shape) == 4 and shape[1] in CHANNELS:
-        hint = "put the channels last with x.transpose(0, 2, 3, 1)"
+        hint = "put the channels last, with x.transpose(0, 2, 3, 1)"
     raise DataError(
         f"{name} has shape {tuple(shape)}: expected rows [n, d], or images [n, height, width] or "
         f"[n, height, width, channels] with 1, 3 or 4 channels; {hint}."
