@@ -18,7 +18,7 @@ MODULES = [
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
 ]
 WITH_EXAMPLES = {
-    "gedi.data.scaling",
+    "gedi.data.pictures",
     "gedi.data.sources",
     "gedi.data.toys",
     "gedi.logic.constraint",

@@ -1,21 +1,17 @@
 """Scales rows of any unit and offset to zero mean and unit size, or black to -1 and white to 1, and back."""
 
-import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from PIL import Image
 
-from gedi.data.streaming import is_mapped, release, row_blocks, scratch
+from gedi.data.streaming import is_mapped, release
 from gedi.errors import ConfigError, DataError
 
 Mode = Literal["global", "feature", "pixels", "none"]
 
 BLOCK = 1 << 20  # numbers converted to float64 at a time: images in bytes would take eight times the memory
-WHITES = (1.0, 16.0, 255.0, 65535.0)  # usual values of white: shares, scikit-learn's digits, bytes, 16 bits
-THUMBNAIL = 96  # pixels of the longest side
 FAR = 1e15  # in units of the spread: values beyond are clipped, as float32 ends at 3e38
 
 
@@ -105,51 +101,6 @@ def black_and_white(x: np.ndarray) -> tuple[float, float]:
     if low >= 0 and high <= 1:
         return 0.0, 1.0
     return (low, high) if high > low else (low - 1.0, low + 1.0)
-
-
-def usual_ends(darkest: float, lightest: float) -> tuple[float, float]:
-    """Black and white of images with values in this range, by convention; the range itself if no convention fits.
-
-    >>> usual_ends(0.0, 15.0), usual_ends(-0.9, 1.0), usual_ends(-0.4, 2.8)
-    ((0.0, 16.0), (-1.0, 1.0), (-0.4, 2.8))
-    """
-    tolerance = 1e-3 * max(1.0, abs(lightest))  # of the way through float32 and back
-    if darkest < -tolerance:
-        is_signed = darkest >= -1 - tolerance and lightest <= 1 + tolerance
-        return (-1.0, 1.0) if is_signed else (darkest, lightest)
-    return 0.0, next((white for white in WHITES if lightest <= white + tolerance), lightest)
-
-
-def values_of_bytes(pixels: np.ndarray, black: float, white: float) -> np.ndarray:
-    """Bytes 0 .. 255 as values from black to white, in float32; if these are 0 and 255, the bytes themselves."""
-    if (black, white) == (0.0, 255.0):
-        return pixels
-    if (black, white) != (-1.0, 1.0) and (black != 0.0 or white not in WHITES):
-        raise DataError(
-            f"The run was trained on images with values from {black:.4g} to {white:.4g}, which do not say what black "
-            "and white are: give an array of such values (.npy or .npz) instead of pictures."
-        )
-    values = scratch(pixels.shape, np.float32)
-    for start, some in row_blocks(pixels):
-        values[start : start + len(some)] = black + some * ((white - black) / 255.0)
-        release(values)
-    return values
-
-
-def bytes_of_values(values: np.ndarray, image_shape: tuple[int, ...], black: float, white: float) -> np.ndarray:
-    """Rows of values [n, d] as images of bytes [n, H, W, C], black 0 and white 255; values beyond them are clipped."""
-    shares = (np.asarray(values, dtype=np.float64) - black) / max(white - black, 1e-12)
-    return (255 * shares.clip(0, 1)).round().astype(np.uint8).reshape(-1, *image_shape)
-
-
-def thumbnail(values: np.ndarray, image_shape: tuple[int, ...], black: float, white: float) -> bytes:
-    """One row of values as a small PNG."""
-    (pixels,) = bytes_of_values(values[None], image_shape, black, white)
-    picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
-    picture.thumbnail((THUMBNAIL, THUMBNAIL))
-    file = io.BytesIO()
-    picture.save(file, "PNG")
-    return file.getvalue()
 
 
 def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:

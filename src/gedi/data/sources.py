@@ -11,7 +11,7 @@ import numpy as np
 import pooch
 from sklearn.datasets import load_digits
 
-from gedi.data import files, folder, official, streaming, tables, toys
+from gedi.data import files, official, pictures, streaming, tables, toys
 from gedi.data.checks import did_you_mean
 from gedi.data.columns import Wanted
 from gedi.errors import DataError
@@ -246,8 +246,8 @@ def _from_folder(
     path: Path, split: str, label_column: str | None, size: int | tuple[int, int] | None, channels: int | None
 ) -> Dataset:
     inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
-    size = folder.SIZE if size is None else size
-    found = folder.read_folder(inside, size=size, channels=channels, labels=label_column != "")
+    size = pictures.SIZE if size is None else size
+    found = pictures.read_folder(inside, size=size, channels=channels, labels=label_column != "")
     name, shape = path.resolve().name, found.x.shape[1:]
     return Dataset(name, found.x, found.y, None, shape, found.files, found.unreadable, classes=found.classes)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gedi.data import checked_blocks, load
-from gedi.data.scaling import thumbnail
+from gedi.data.pictures import thumbnail
 from gedi.data.streaming import take
 from gedi.errors import DataError
 from gedi.report.data_sample import read_sample

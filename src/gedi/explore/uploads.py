@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from gedi.data import checked_blocks, stream
-from gedi.data.folder import UNREADABLE, read_folder
+from gedi.data.pictures import UNREADABLE, read_folder
 from gedi.errors import DataError
 from gedi.training.model import TrainedModel
 

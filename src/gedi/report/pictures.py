@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 from sklearn.neighbors import NearestNeighbors
 
-from gedi.data.scaling import bytes_of_values
+from gedi.data.pictures import bytes_of_values
 from gedi.errors import DataError
 from gedi.report.look import colour
 from gedi.report.measures import Answers

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from gedi.data import Scaler
+from gedi.data.pictures import usual_ends, values_of_bytes
 from gedi.data.scaled_rows import joined
-from gedi.data.scaling import usual_ends, values_of_bytes
 from gedi.errors import DataError
 from gedi.nets import GediNet, score
 from gedi.objectives.clustering import cluster_log_probs

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from gedi.data import load
-from gedi.data.folder import read_folder
+from gedi.data.pictures import read_folder
 from gedi.errors import DataError
 
 

@@ -1,7 +1,8 @@
-"""A folder of pictures of any size and kind, as one array of images of the same shape."""
+"""Pictures and arrays: a folder of any pictures as one array of equal images, and pixel values as pictures."""
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import warnings
@@ -15,13 +16,15 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from gedi.data.checks import few
-from gedi.data.streaming import release, scratch
+from gedi.data.streaming import release, row_blocks, scratch
 from gedi.errors import DataError
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 SIZE = 32  # pixels, as in the paper's data sets
 AT_ONCE = 1 << 24  # bytes of images decoded at a time
 GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
+WHITES = (1.0, 16.0, 255.0, 65535.0)  # usual values of white: shares, scikit-learn's digits, bytes, 16 bits
+THUMBNAIL = 96  # pixels of the longest side
 # Pillow's errors for damaged files have no common base class.
 UNREADABLE = (OSError, ValueError, SyntaxError, TypeError, IndexError, EOFError, ArithmeticError, MemoryError)
 UNREADABLE += (Image.DecompressionBombError,)
@@ -159,3 +162,51 @@ def _sub_folder_labels(files: list[str]) -> tuple[np.ndarray | None, list[str] |
 
 def _printable(names: list[str]) -> str:
     return few(names).encode("utf-8", "backslashreplace").decode()  # file names need not be valid text
+
+
+# ---- which values are black and white ----
+
+
+def usual_ends(darkest: float, lightest: float) -> tuple[float, float]:
+    """Black and white of images with values in this range, by convention; the range itself if no convention fits.
+
+    >>> usual_ends(0.0, 15.0), usual_ends(-0.9, 1.0), usual_ends(-0.4, 2.8)
+    ((0.0, 16.0), (-1.0, 1.0), (-0.4, 2.8))
+    """
+    tolerance = 1e-3 * max(1.0, abs(lightest))  # of the way through float32 and back
+    if darkest < -tolerance:
+        is_signed = darkest >= -1 - tolerance and lightest <= 1 + tolerance
+        return (-1.0, 1.0) if is_signed else (darkest, lightest)
+    return 0.0, next((white for white in WHITES if lightest <= white + tolerance), lightest)
+
+
+def values_of_bytes(pixels: np.ndarray, black: float, white: float) -> np.ndarray:
+    """Bytes 0 .. 255 as values from black to white, in float32; if these are 0 and 255, the bytes themselves."""
+    if (black, white) == (0.0, 255.0):
+        return pixels
+    if (black, white) != (-1.0, 1.0) and (black != 0.0 or white not in WHITES):
+        raise DataError(
+            f"The run was trained on images with values from {black:.4g} to {white:.4g}, which do not say what black "
+            "and white are: give an array of such values (.npy or .npz) instead of pictures."
+        )
+    values = scratch(pixels.shape, np.float32)
+    for start, some in row_blocks(pixels):
+        values[start : start + len(some)] = black + some * ((white - black) / 255.0)
+        release(values)
+    return values
+
+
+def bytes_of_values(values: np.ndarray, image_shape: tuple[int, ...], black: float, white: float) -> np.ndarray:
+    """Rows of values [n, d] as images of bytes [n, H, W, C], black 0 and white 255; values beyond them are clipped."""
+    shares = (np.asarray(values, dtype=np.float64) - black) / max(white - black, 1e-12)
+    return (255 * shares.clip(0, 1)).round().astype(np.uint8).reshape(-1, *image_shape)
+
+
+def thumbnail(values: np.ndarray, image_shape: tuple[int, ...], black: float, white: float) -> bytes:
+    """One row of values as a small PNG."""
+    (pixels,) = bytes_of_values(values[None], image_shape, black, white)
+    picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+    picture.thumbnail((THUMBNAIL, THUMBNAIL))
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return file.getvalue()
