@@ -130,6 +130,13 @@ def test_only_regular_files_are_resumed(stopped, begun, name, kind, capsys, refu
         raise RunError(resume(stopped, capsys))
 
 
+@pytest.mark.parametrize("kind", ["folder", "link", "nowhere"])
+def test_a_lock_that_is_not_a_file_is_refused(stopped, kind, capsys, refused):
+    put(kind, stopped / ".lock", stopped / "rows.npy")
+    with refused(match=".lock could not be created"):
+        raise RunError(resume(stopped, capsys))
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [

@@ -122,7 +122,10 @@ def locked(folder: Path) -> Iterator[None]:
     except ImportError:  # Windows
         yield
         return
-    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise RunError(f"The lock {folder / LOCK} could not be created: {error.strerror}.") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
