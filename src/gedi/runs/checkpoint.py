@@ -12,24 +12,25 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import save
 
 from gedi.errors import CheckpointError, RunError
 from gedi.files.reading import FAILURES, parse_json, read_json, shown
-from gedi.files.tensors import Layout, Spec, check_layout, open_tensors
+from gedi.files.tensors import Layout, Spec, TensorFile, check_layout, open_tensors
 from gedi.files.writing import finite, write_whole
 from gedi.runs.layout import CHECKPOINT_BYTES, F32, check_not_negative, layout_of, whole_number
 from gedi.training.state import Tensors, TrainState
 
 MANIFEST = "checkpoint.json"
 KEPT = 2
+T = TypeVar("T")
 
 
 class Checkpoints:
@@ -37,8 +38,8 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.skipped: list[str] = []  # why the last `load` skipped checkpoints, one sentence each
-        self.damaged: set[str] = set()  # the files it skipped
+        self.skipped: list[str] = []  # why the last `load` passed over newer checkpoints, one sentence each
+        self.damaged: set[str] = set()  # the names of such files
 
     def exists(self) -> bool:
         """Whether there is anything to resume from."""
@@ -69,47 +70,42 @@ class Checkpoints:
                     old.unlink()
 
     def load(self, **of: Any) -> tuple[Tensors, dict[str, Any]]:
-        """The newest intact checkpoint; the reasons why others were skipped are in ``skipped``.
+        """The newest intact checkpoint.
 
         ``of``: the run it must belong to, as the fields of `ExpectedCheckpoint`.
         """
         expected = ExpectedCheckpoint(**of) if of else None
-        self.skipped = []
-        for entry in self._entries():
-            try:
-                return self._read(entry, expected)
-            except RunError as error:
-                self.skipped.append(str(error))
-                self.damaged.add(entry["file"])
-        raise self._none_intact(self.skipped)
 
-    def layout(self) -> Layout:
-        """Types and shapes in the newest checkpoint with a valid header; no tensor is read."""
-        reasons = []
-        for entry in self._entries():
-            try:
-                with open_tensors(self.folder / entry["file"], CHECKPOINT_BYTES) as file:
-                    return file.layout
-            except RunError as error:
-                reasons.append(str(error))
-        raise self._none_intact(reasons)
-
-    def _none_intact(self, reasons: list[str]) -> CheckpointError:
-        why = shown(" ".join(reasons), 300).rstrip(".")
-        return CheckpointError(f"No checkpoint in {shown(str(self.folder), 150)} is intact: {why}.")
-
-    def _read(self, entry: dict[str, Any], expected: ExpectedCheckpoint | None) -> tuple[Tensors, dict[str, Any]]:
-        with open_tensors(self.folder / entry["file"], CHECKPOINT_BYTES) as file:
+        def read(file: TensorFile, sha256: str) -> tuple[Tensors, dict[str, Any]]:
             counters = parse_json(file.metadata["counters"])
             if expected is not None:
                 expected.check_counters(counters)
                 expected.check_layout(file.layout, counters)
-            if file.sha256() != entry["sha256"]:
+            if file.sha256() != sha256:
                 raise ValueError("its checksum does not match")
             tensors = file.read()
             if expected is not None:
                 expected.check_values(tensors)
             return tensors, counters
+
+        return self._newest(read)
+
+    def layout(self) -> Layout:
+        """Types and shapes in the newest checkpoint with a valid header; no tensor is read."""
+        return self._newest(lambda file, sha256: file.layout)
+
+    def _newest(self, read: Callable[[TensorFile, str], T]) -> T:
+        """What ``read`` returns for the newest checkpoint that it accepts; ``skipped`` says why it refused others."""
+        self.skipped = []
+        for entry in self._entries():
+            try:
+                with open_tensors(self.folder / entry["file"], CHECKPOINT_BYTES) as file:
+                    return read(file, entry["sha256"])
+            except RunError as error:
+                self.skipped.append(str(error))
+                self.damaged.add(entry["file"])
+        why = shown(" ".join(self.skipped), 300).rstrip(".")
+        raise CheckpointError(f"No checkpoint in {shown(str(self.folder), 150)} is intact: {why}.")
 
     def _entries(self) -> list[dict[str, Any]]:
         path = self.folder / MANIFEST
