@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gedi import runs
-from gedi.training import model as model_module
+from gedi.training import fit as fit_module
 
 
 @pytest.mark.parametrize("out", ["run", "a/b/run"])
@@ -13,7 +13,7 @@ def test_a_stopped_training_leaves_nothing_half_made(home, tmp_path, monkeypatch
     def stop(run):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(model_module, "train", stop)
+    monkeypatch.setattr(fit_module, "train", stop)
     assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / out, *tiny) == 130
     assert "stopped" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -107,7 +107,7 @@ def test_an_empty_folder_that_was_there_before_stays(home, tmp_path, monkeypatch
     def stop(run):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(model_module, "train", stop)
+    monkeypatch.setattr(fit_module, "train", stop)
     (tmp_path / "run").mkdir()
     assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 130
     assert [p.name for p in tmp_path.rglob("*")] == ["run"]
