@@ -9,6 +9,7 @@ import gedi
 
 ROOMS = [
     "errors",
+    "settings",
     "files",
     "data",
     "nets",

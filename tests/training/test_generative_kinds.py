@@ -11,7 +11,7 @@ from gedi.errors import ConfigError
 from gedi.nets.flow import zuko_flow
 from gedi.objectives.term import kinds
 from gedi.training import recipe
-from gedi.training.config import TrainingConfig, override, read_term
+from gedi.training.config import TrainingConfig, override, read_objective
 from gedi.training.fit import fit_rows
 
 GENERATIVE = list(kinds()["generative"])
@@ -155,4 +155,4 @@ def test_a_density_of_step_1_only_has_to_learn_there_and_to_last(tiny, changes, 
 )
 def test_settings_that_cannot_work_are_named(settings, expected):
     with pytest.raises(ConfigError, match=expected):
-        read_term("generative", settings)
+        read_objective(generative=settings)

@@ -14,7 +14,7 @@ from gedi.errors import ConfigError
 from gedi.objectives import clustering, contrastive, generative, negative_free, symbolic
 from gedi.objectives.term import Loss, Term, kinds
 from gedi.objectives.views import Views
-from gedi.training.config import TrainingConfig, from_dict, override, read_term, to_dict
+from gedi.training.config import TrainingConfig, from_dict, override, read_objective, to_dict
 from gedi.training.fit import fit_rows
 
 ALL = [(family, kind) for family, members in kinds().items() for kind in members]
@@ -23,7 +23,7 @@ NEEDED = {"constraint": {"rule": "a, b : 2\na != b"}}  # settings that a kind re
 
 @pytest.mark.parametrize(("family", "kind"), ALL)
 def test_every_kind_is_read_by_its_name_and_says_where_it_comes_from(family, kind):
-    term = read_term(family, {"kind": kind, "weight": 0.5} | NEEDED.get(kind, {}))
+    term = read_objective(**{family: {"kind": kind, "weight": 0.5} | NEEDED.get(kind, {})})[family]
     assert (term.kind, term.weight) == (kind, 0.5) and term.equation and type(term).__doc__
 
 
@@ -78,7 +78,8 @@ def test_invalid_settings_are_refused_by_name(changes, expected):
 
 def test_another_kind_starts_from_its_own_defaults_and_null_leaves_a_term_out():
     config = override(TrainingConfig(), {"objective.negative_free": {"kind": "vicreg", "variance": 7.0}})
-    assert config.objective["negative_free"] == read_term("negative_free", {"kind": "vicreg", "variance": 7.0})
+    expected = read_objective(negative_free={"kind": "vicreg", "variance": 7.0})
+    assert config.objective["negative_free"] == expected["negative_free"]
     assert "negative_free" not in override(config, {"objective.negative_free": None}).objective
     same_kind = override(TrainingConfig(), {"objective.clustering": {"kind": "sinkhorn", "queue": 9}})
     assert same_kind.objective["clustering"].queue == 9

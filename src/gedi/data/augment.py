@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from torch.nn import functional as F
 from gedi.data.scaled_rows import Rows, ScaledRows
 from gedi.data.streaming import release, scratch, take
 from gedi.errors import ConfigError
+from gedi.settings import Natural, NotNegative, Rule, Share
 
 MOST_PRODUCTS = 1e11  # for the distances between all rows: about a minute on one core
 MAIN_DIRECTIONS = 50  # principal components in which neighbours are searched when there are more and longer rows
@@ -26,27 +28,28 @@ PCA_ROWS = 5000  # rows that the components are computed from
 MOST_TOGETHER, TOGETHER = 100_000, 25_000  # above so many images, neighbours are searched within subsets of this size
 
 Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
+HALF_TURN = Rule("lie between 0 and 0.5", lambda turn: 0 <= turn <= 0.5)
 
 
 @dataclass
 class AugmentConfig:
     """T(x'|x), in units of the scaled data."""
 
-    noise: float | None = None  # standard deviation of additive noise; None: the data's resolution
-    neighbours: int = 0  # rows: move towards one of this many nearest neighbours (0: do not)
+    noise: NotNegative | None = None  # standard deviation of additive noise; None: the data's resolution
+    neighbours: Natural = 0  # rows: move towards one of this many nearest neighbours (0: do not)
     towards: float = 0.0  # ... by at most this share of the way
     shift: float = 0.0  # images: largest shift in pixels
     rotate: float = 0.0  # images: largest rotation in degrees
     scale: float = 0.0  # images: largest relative change of size
     shear: float = 0.0  # images: largest shear
-    crop: int = 0  # images: pixels of reflected border, out of which a window of the image's size is cut
+    crop: Natural = 0  # images: pixels of reflected border, out of which a window of the image's size is cut
     flip: bool = False  # images: mirror left and right, one time in two
-    jitter: float = 0.0  # images: chance that colours are jittered, by the next four
-    brightness: float = 0.4  # factor from 1 - this to 1 + this, as the next two
-    contrast: float = 0.4  # see brightness
-    saturation: float = 0.4  # see brightness
-    hue: float = 0.1  # turn of the colour wheel, of a whole turn, either way
-    gray: float = 0.0  # images: chance that colour is lost
+    jitter: Share = 0.0  # images: chance that colours are jittered, by the next four
+    brightness: Share = 0.4  # factor from 1 - this to 1 + this, as the next two
+    contrast: Share = 0.4  # see brightness
+    saturation: Share = 0.4  # see brightness
+    hue: Annotated[float, HALF_TURN] = 0.1  # turn of the colour wheel, of a whole turn, either way
+    gray: Share = 0.0  # images: chance that colour is lost
 
 
 # 'Data augment.' in the paper's table of hyper-parameters. It only says 'Random crop: Yes' and gives no strengths for

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -20,18 +19,15 @@ from gedi.data import Scaler
 from gedi.errors import ConfigError
 from gedi.files.reading import LONGEST_INTEGER, shown
 from gedi.files.tensors import Spec
-from gedi.logic.text import check_text
 from gedi.nets import GediNet
 from gedi.sampling import Box
 from gedi.training.build import assemble
-from gedi.training.config import TrainingConfig, from_dict, get, longest_queue, paths
+from gedi.training.config import TrainingConfig, from_dict, longest_queue
 from gedi.training.world import Hardware
 
 NUMBERS = 2**28  # in one network, one replay buffer or one queue: 1 GiB each
 MODEL_BYTES = 2**31  # a network and its chains
 CHECKPOINT_BYTES = 2**34  # two states, each with seven copies of the network (moments, averages, best), buffer, queue
-LONGEST_SETTING = 64  # entries of a list
-RULE = "/objective/symbolic/rule"
 NEVER_NEGATIVE = ("running_var", "exp_avg_sq", "/step")
 F32 = torch.float32
 
@@ -50,26 +46,7 @@ def training_settings(values: Any) -> TrainingConfig:
     """The typed settings under ``training`` in a YAML file."""
     if not isinstance(values, dict):
         raise ValueError("'training' is not a mapping of settings")
-    _check_plain(values)
-    config = from_dict(values)
-    for path in paths(config):
-        if (value := get(config, path)) != value:
-            raise ConfigError(f"training.{path} is not a number.")
-    return config
-
-
-def _check_plain(value: Any, where: str = "") -> None:
-    """Allow words and short lists only: the parser of settings would read a longer text as YAML of its own."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            _check_plain(item, f"{where}/{name}")
-    elif where == RULE and isinstance(value, str):  # text by its type, and read by the constraint language alone
-        check_text(value)
-    elif isinstance(value, list):
-        if len(value) > LONGEST_SETTING or any(isinstance(item, list | dict | str) for item in value):
-            raise ValueError(f"a setting must be a list of at most {LONGEST_SETTING} numbers")
-    elif isinstance(value, str) and not re.fullmatch(r"[A-Za-z0-9_.+-]{1,40}", value):
-        raise ValueError(f"the setting {shown(value)!r} is not a word")
+    return from_dict(values)
 
 
 def scaler_of(state: Any, n_features: int) -> Scaler:

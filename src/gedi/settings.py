@@ -1,0 +1,142 @@
+"""Settings are dataclasses: a field's type says what it takes, its `Rule` what range, its comment what it means.
+
+`read` turns plain data (of YAML, JSON or Python) into such a type, and refuses everything else in one sentence that
+names the setting, what was given and what is expected. Nothing is guessed: text is not a number, and 1 is not true.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import reprlib
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from gedi.errors import ConfigError
+
+T = TypeVar("T")
+MOST_ENTRIES = 64  # of a list
+DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+# What a type is called, and what is taken for it.
+TYPES: dict[Any, tuple[str, type]] = {
+    int: ("a whole number", Integral),
+    float: ("a number", Real),
+    bool: ("true or false", bool),
+    str: ("text", str),
+    list: ("a list", list),
+    dict: ("a group of settings", dict),
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value must be besides its type, in words that follow 'must'. NaN has to fail the comparison."""
+
+    words: str
+    allows: Callable[[Any], bool]
+
+
+def at_most(limit: int) -> Rule:
+    return Rule(f"not be above {limit:,}", lambda value: value <= limit)
+
+
+Count = Annotated[int, Rule("be positive", lambda value: value > 0)]
+Natural = Annotated[int, Rule("not be negative", lambda value: value >= 0)]
+Positive = Annotated[float, Rule("be positive", lambda value: value > 0)]
+NotNegative = Annotated[float, Rule("not be negative", lambda value: value >= 0)]
+Share = Annotated[float, Rule("lie between 0 and 1", lambda value: 0 <= value <= 1)]
+
+
+@cache
+def types_of(cls: type) -> dict[str, Any]:
+    """The type of every field of a dataclass, with its rules."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(cls)}
+
+
+def make(cls: type[T], values: Mapping[str, Any], prefix: str) -> T:
+    """A dataclass from plain values by name; what is not given has its default. ``prefix`` is for messages."""
+    known = types_of(cls)
+    for name in values:
+        if name not in known:
+            raise unknown("setting", prefix + name, (prefix + other for other in known))
+    made = cls(**{name: read(known[name], value, prefix + name) for name, value in values.items()})
+    check_ranges(made, prefix)
+    return made
+
+
+def read(kind: Any, value: Any, where: str) -> Any:
+    """``value`` as a setting of type ``kind``."""
+    plain, may_be_none, _ = _parts(kind)
+    if value is None and may_be_none:
+        return None
+    try:
+        return _converted(plain, value)
+    except (TypeError, OverflowError) as error:
+        expected = f"{_in_words(plain)}{' or null' if may_be_none else ''}"
+        raise ConfigError(f"{where} must be {expected}, got {reprlib.repr(value)}.") from error
+
+
+def check_ranges(settings: Any, prefix: str) -> None:
+    """Refuse values that break a rule of their field; None is a value still to be chosen."""
+    for name, kind in types_of(type(settings)).items():
+        value = getattr(settings, name)
+        if is_dataclass(value):
+            check_ranges(value, f"{prefix}{name}.")
+        elif value is not None:
+            for rule in _parts(kind)[2]:
+                if not rule.allows(value):
+                    raise ConfigError(f"{prefix}{name} must {rule.words}, got {value}.")
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a name that does not exist, with the one that was probably meant."""
+    name = name[:150]
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)[0]
+    return ConfigError(f"There is no {what} {name}; the nearest is {near}.")
+
+
+def _parts(kind: Any) -> tuple[Any, bool, tuple[Rule, ...]]:
+    """A field's plain type, whether None is allowed too, and its rules."""
+    may_be_none = get_origin(kind) in (Union, types.UnionType)
+    if may_be_none:
+        kind = next(one for one in get_args(kind) if one is not type(None))
+    if get_origin(kind) is Annotated:
+        return get_args(kind)[0], may_be_none, kind.__metadata__
+    return kind, may_be_none, ()
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    """``value`` as ``kind``; a TypeError if it is something else."""
+    inner = get_args(kind)
+    if get_origin(kind) is tuple and isinstance(value, list | tuple):
+        each = inner[:1] * len(value) if inner[-1] is ... else inner
+        if len(value) == len(each) <= MOST_ENTRIES:
+            return tuple(map(_converted, each, value))
+    elif get_origin(kind) is Literal:
+        if isinstance(value, str) and value in inner:
+            return value
+    elif kind is float and isinstance(value, str) and DECIMAL.fullmatch(value):  # YAML 1.1 reads 1e-3 as text
+        return float(value)
+    elif kind is Any:
+        return value
+    elif kind in TYPES:
+        fits = isinstance(value, TYPES[kind][1]) and isinstance(value, bool) == (kind is bool)
+        if fits and value == value:  # NaN is not
+            return kind(value)
+    raise TypeError
+
+
+def _in_words(kind: Any) -> str:
+    """What a type takes."""
+    inner = get_args(kind)
+    if get_origin(kind) is Literal:
+        return " or ".join(filter(None, (", ".join(inner[:-1]), inner[-1])))
+    if get_origin(kind) is tuple:
+        count = f"at most {MOST_ENTRIES}" if inner[-1] is ... else len(inner)
+        return f"a list of {count} {_in_words(inner[0]).removeprefix('a ')}s"
+    return TYPES[kind][0] if kind in TYPES else str(kind)
