@@ -77,9 +77,9 @@ def _choices(cls: type, name: str) -> str:
 
 def settings_table() -> str:
     """Every setting outside the objective, with its value in the presets that are chosen by shape."""
-    from gedi.training.presets import PRESETS
+    from gedi.training.presets import preset
 
-    presets = [PRESETS[name]() for name in SHOWN_PRESETS]
+    presets = [preset(name, n_features=2) for name in SHOWN_PRESETS]
     config, comments = presets[0], comments_of(type(presets[0]))
     columns = ["setting", *(f"`{name}`" for name in SHOWN_PRESETS), "meaning"]
     parts, single = [], []

@@ -238,13 +238,14 @@ def seed(text: str) -> int:
 
 
 def run_methods(args: argparse.Namespace) -> None:
-    from gedi.training.presets import METHODS, preset, with_method
+    from gedi.training.methods import METHODS, with_method
+    from gedi.training.presets import preset
 
     table = Table("method", "what it trains", "terms")
     for name, method in METHODS.items():
         objective = with_method(preset("toy", n_features=2), name).objective
         terms = ", ".join(f"{family}: {term.kind} ({term.equation})" for family, term in objective.items())
-        table.add_row(name, (method.__doc__ or "").splitlines()[0], terms)
+        table.add_row(name, method.summary, terms)
     out.print(table)
 
 

@@ -12,7 +12,8 @@ import yaml
 from gedi import cli, runs
 from gedi.commands.fit import use_few_threads
 from gedi.data import files
-from gedi.training.presets import METHODS, PRESETS, preset
+from gedi.training.methods import METHODS
+from gedi.training.presets import PRESETS, preset
 
 COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report")
 COMMANDS += ("methods", "datasets", "fetch", "reproduce")

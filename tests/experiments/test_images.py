@@ -24,7 +24,8 @@ from gedi.experiments.image_cells import (
     per_iteration,
 )
 from gedi.experiments.scores import CLASSES, INCEPTION
-from gedi.training.presets import preset, with_method
+from gedi.training.methods import with_method
+from gedi.training.presets import preset
 
 LINES = {"table2": 12, "table3": 9, "table-probe": 18, "table-fid": 18, "table-ood": 36}
 SMOKE, LAPTOP, PAPER = (budget(scale, 1, laptop_seeds=1) for scale in ("smoke", "laptop", "paper"))

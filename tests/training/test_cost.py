@@ -8,7 +8,8 @@ import pytest
 from gedi.training import cost
 from gedi.training.build import prepare
 from gedi.training.fit import fit_rows
-from gedi.training.presets import preset, with_method
+from gedi.training.methods import with_method
+from gedi.training.presets import preset
 
 LOOK = 70.0  # seconds to go through all rows, in the last iteration of step 2
 COUNTS = {"step1": 300, "embedding": 400, "step2": 500}

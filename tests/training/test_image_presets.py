@@ -7,16 +7,14 @@ import pytest
 import torch
 
 from gedi import runs
-from gedi.data.augment import PAPER
 from gedi.errors import ConfigError
 from gedi.training.build import box_around
 from gedi.training.config import TrainingConfig
 from gedi.training.fit import fit_rows
-from gedi.training.image_presets import IMAGE_PRESETS
-from gedi.training.presets import configure, digits, preset
+from gedi.training.presets import PRESETS, configure, preset
 
 SHORT = {f"{stage}.batch_size": 4 for stage in ("step1", "embedding", "step2")} | {"sampler.buffer_size": 8}
-PAPERS = [name for name in IMAGE_PRESETS if name.startswith("paper-")]
+PAPERS = [name for name in PRESETS if name.startswith("paper-")]
 
 
 def pictures(shape, n=10, seed=0):
@@ -49,13 +47,23 @@ def test_the_papers_settings_take_two_steps_of_each_stage(name):
     assert fresh.sampler.buffer_size == 10_000 and float(model.chains.abs().max()) <= 1.0
 
 
-@pytest.mark.parametrize("name", PAPERS)
-def test_the_papers_views_are_those_of_its_table(name):
-    augment, table = preset(name, n_features=2).augment, PAPER[name.removeprefix("paper-")]
-    assert {key: getattr(augment, key) for key in vars(table)} == vars(table)
+@pytest.mark.parametrize(
+    ("name", "noise", "flip"),
+    [
+        ("paper-svhn", 0.03, False),
+        ("paper-cifar10", 0.03, True),
+        ("paper-cifar100", 0.03, True),
+        ("paper-mnist", 0.3, False),
+    ],
+)
+def test_the_papers_views_are_those_of_its_table(name, noise, flip):
+    row = preset(name, n_features=2).augment
+    assert (row.jitter, row.gray, row.noise, row.flip, row.crop) == (0.1, 0.1, noise, flip, 4)
+    assert (row.brightness, row.contrast, row.saturation, row.hue) == (0.4, 0.4, 0.4, 0.1)
+    assert not (row.neighbours or row.shift or row.rotate or row.scale or row.shear)
 
 
-@pytest.mark.parametrize("name", IMAGE_PRESETS)
+@pytest.mark.parametrize("name", ["images", *PAPERS])
 def test_rows_are_refused_with_the_presets_name(name):
     with pytest.raises(ConfigError, match=f"{name} is for images.*rows of 5 features"):
         configure(name, "gedi", n_features=5)
@@ -72,7 +80,7 @@ def test_small_images_stay_with_the_preset_of_small_images(shape, expected):
 
 def test_small_images_are_shifted_by_the_same_share_of_their_side():
     shifts = [preset("digits", n_features=n * n, image_shape=(n, n, 1)).augment.shift for n in (8, 28)]
-    assert shifts == [digits().augment.shift, pytest.approx(1.4)]
+    assert shifts == [preset("digits", n_features=64).augment.shift, pytest.approx(1.4)]
 
 
 def test_walks_between_all_images_are_refused():

@@ -13,7 +13,8 @@ from gedi.training import engine as engine_module
 from gedi.training import fit as fit_module
 from gedi.training.config import check, get, paths
 from gedi.training.fit import fit_rows
-from gedi.training.presets import ABLATIONS, METHODS, PRESETS, preset, with_method
+from gedi.training.methods import ABLATIONS, METHODS, with_method
+from gedi.training.presets import PRESETS, preset
 
 
 def changes(before, after) -> dict:
@@ -53,7 +54,7 @@ def test_every_preset_is_valid_and_a_fresh_object(name):
     [(2, None, "toy"), (8, None, "toy"), (9, None, "rows"), (64, (8, 8, 1), "digits")],
 )
 def test_the_default_is_chosen_by_the_shape_of_the_data(features, shape, expected):
-    assert preset(None, n_features=features, image_shape=shape) == PRESETS[expected]()
+    assert preset(None, n_features=features, image_shape=shape) == preset(expected, n_features=64)
 
 
 @pytest.mark.parametrize(("side", "expected"), [(32, 1000), (320, 218), (1000, 32)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -50,17 +50,6 @@ class AugmentConfig:
     saturation: Share = 0.4  # see brightness
     hue: Annotated[float, HALF_TURN] = 0.1  # turn of the colour wheel, of a whole turn, either way
     gray: Share = 0.0  # images: chance that colour is lost
-
-
-# 'Data augment.' in the paper's table of hyper-parameters. It only says 'Random crop: Yes' and gives no strengths for
-# the jitter: 4 pixels and (0.4, 0.4, 0.4, 0.1) are those of the code it builds on. Its column 'Addition' is MNIST.
-PAPER_SVHN = AugmentConfig(noise=0.03, crop=4, jitter=0.1, gray=0.1)
-PAPER = {
-    "svhn": PAPER_SVHN,
-    "cifar10": replace(PAPER_SVHN, flip=True),
-    "cifar100": replace(PAPER_SVHN, flip=True),
-    "mnist": replace(PAPER_SVHN, noise=0.3),
-}
 
 
 def row_augmentation(

@@ -33,8 +33,9 @@ from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.cost import duration, estimate
 from gedi.training.fit import fit_prepared
 from gedi.training.guard import DivergedError, GuardWarning
+from gedi.training.methods import ABLATIONS, with_method
 from gedi.training.model import TrainedModel
-from gedi.training.presets import ABLATIONS, preset, with_method
+from gedi.training.presets import preset
 
 CELLS, MODELS = "cells.jsonl", "models"
 WATCHED = ("generative", "energy_size")  # terms whose largest value shows how calm a fit was
@@ -60,7 +61,7 @@ class Cell:
     seed: int = 0  # of the data and of the fit
     method: str = "gedi"  # gedi, jem, swav, kmeans, spectral, ward
     preset: str | None = None
-    variant: str = "full"  # a name of `gedi.training.presets.ABLATIONS`
+    variant: str = "full"  # a name of `gedi.training.methods.ABLATIONS`
     dam_steps: int | None = None  # T
     iterations: int | None = None  # cap on each step's iterations
     rows: int | None = None  # training points, and test points

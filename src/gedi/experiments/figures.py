@@ -13,7 +13,7 @@ from gedi.experiments import Outcome, Request, cells, paper, plots, table1
 from gedi.experiments.cells import Cell, cell_data
 from gedi.experiments.table1 import DATASETS
 from gedi.experiments.tabulate import NAMES, NOTE_JEM, Entry, Results, mean, mean_std, of_row, spread_note, tabulate
-from gedi.training.presets import ABLATIONS
+from gedi.training.methods import ABLATIONS
 
 SHOWN = {"swav": "SwAV", "default": "GEDI"}  # columns of Table 1 whose clusters are drawn
 

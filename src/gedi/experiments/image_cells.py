@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gedi import runs
-from gedi.data.augment import PAPER
 from gedi.experiments import Budget, cells
 from gedi.experiments.cells import CELLS, MODELS, Cell, Measured, cell_data, read_cells
 from gedi.experiments.scores import CLASSES, drawn, of_image_fit, of_samples
 from gedi.experiments.tabulate import NAMES
 from gedi.training.config import TrainingConfig
+from gedi.training.presets import preset
+from gedi.training.state import TRAINED
 
 SHAPE = (32, 32, 3)
 LAPTOP = "images"  # the preset of the laptop scale
@@ -55,7 +56,7 @@ class ImageCell(Cell):
     def config(self) -> TrainingConfig:
         config = super().config()
         if self.preset == LAPTOP:
-            config.augment.flip = PAPER[self.dataset].flip
+            config.augment.flip = preset(f"paper-{self.dataset}", n_features=2).augment.flip
             if (self.method, self.variant) != ("gedi", "full"):
                 hold_to(config, passes(replace(self, method="gedi", variant="full").config()))
             else:
@@ -113,7 +114,6 @@ def lacks_fid(measured: Measured) -> bool:
 
 # ---- equal compute ----
 
-STAGES = ("step1", "embedding", "step2")
 UPDATE, LOG_P, GRADIENT = 3, 1, 2  # cost in forward passes of a weight update, of log p, and of its gradient in x
 
 
@@ -122,7 +122,7 @@ def passes(config: TrainingConfig) -> float:
 
     A backward pass costs two of them if weights are updated, and one if only the image's gradient is needed.
     """
-    return sum(getattr(config, name).iterations * per_iteration(config, name) for name in STAGES)
+    return sum(getattr(config, name).iterations * per_iteration(config, name) for name in TRAINED)
 
 
 def per_iteration(config: TrainingConfig, stage: str) -> float:
@@ -141,7 +141,7 @@ def per_iteration(config: TrainingConfig, stage: str) -> float:
 
 def hold_to(config: TrainingConfig, total: float) -> None:
     """Set the iterations of the last stage so that all of training costs ``total`` passes."""
-    last = next(name for name in reversed(STAGES) if getattr(config, name).iterations)
+    last = next(name for name in reversed(TRAINED) if getattr(config, name).iterations)
     stage = getattr(config, last)
     stage.iterations = 0
     stage.iterations = max(1, round((total - passes(config)) / per_iteration(config, last)))

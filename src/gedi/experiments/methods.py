@@ -8,7 +8,7 @@ from gedi.experiments import Outcome, Request
 from gedi.experiments.cells import BASELINES, Cell, cells_of, measure
 from gedi.experiments.scores import of_density, of_representation
 from gedi.experiments.tabulate import NAMES, Entry, Results, lowest, mean, means, of_row, seconds, spread_note, tabulate
-from gedi.training.presets import METHODS
+from gedi.training.methods import METHODS
 
 ALL_METHODS = (*METHODS, "kmeans")
 MNIST_ROWS = 10_000  # of table-methods

@@ -29,8 +29,8 @@ from gedi.training.config import (
     StartConfig,
     TrainingConfig,
 )
-from gedi.training.image_presets import paper_mnist
-from gedi.training.presets import CONSTRAINT_WEIGHTS, random_start
+from gedi.training.methods import random_start
+from gedi.training.presets import CONSTRAINT_WEIGHTS, preset
 
 VARIANTS = ("without GEDI", "without constraint", "with constraint")
 OTHER_STARTS = ("with constraint, start not named", "with constraint, random start")
@@ -188,7 +188,7 @@ def laptop(n: int) -> TrainingConfig:
 
 def paper_settings(n: int) -> TrainingConfig:
     """The table of Appendix G, column Addition, for n triplets."""
-    config = paper_mnist()
+    config = preset("paper-mnist", n_features=784)
     for stage in (config.step1, config.step2):
         stage.iterations = _nearest(EPOCHS, n) * max(1, 3 * n // stage.batch_size)
     return config

@@ -14,8 +14,6 @@ from gedi.errors import ConfigError
 from gedi.objectives.term import Objective, kinds
 from gedi.settings import Count, Natural, NotNegative, Positive, Rule, Share, at_most
 
-STAGES = ("step1", "embedding", "step2")  # in the order they are trained in
-
 LAYERS = Rule("name at least one layer of neurons", lambda sizes: len(sizes) > 0 and min(sizes) > 0)
 DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas))
 
