@@ -14,9 +14,10 @@ from gedi import runs
 from gedi.errors import GediError
 from gedi.runs import Checkpoints
 from gedi.training.build import Prepared, prepare
-from gedi.training.config import TrainingConfig, override, to_dict
+from gedi.training.config import TrainingConfig, override
 from gedi.training.engine import Engine
 from gedi.training.fit import fit_rows
+from gedi.training.hardware import Hardware
 from gedi.training.journal import Hooks
 from gedi.training.presets import preset
 from gedi.training.recovery import StoppedError
@@ -125,9 +126,19 @@ def begun(blobs, tiny, fitted, tmp_path_factory):
         fit_rows(
             blobs, n_clusters=2, config=config, seed=0, hooks=Hooks(checkpoints=Checkpoints(folder), should_stop=stop)
         )
-    plan = {"data": str(folder / "rows.npy"), "label_column": None, "method": "gedi", "n_clusters": 2, "seed": 0}
-    plan |= {"rows_sha256": runs.fingerprint(blobs.astype("float64")), "training": to_dict(config)}
-    runs.write_plan(folder, plan)
+    runs.Plan(
+        data=str(folder / "rows.npy"),
+        label_column=None,
+        drop=[],
+        rows_sha256=runs.fingerprint(blobs.astype("float64")),
+        groups_sha256=None,
+        n_clusters=2,
+        method="gedi",
+        seed=0,
+        hardware=Hardware(),
+        tensorboard=False,
+        training=config,
+    ).write(folder)
     runs.save(fitted, folder)
     return folder
 
@@ -158,7 +169,7 @@ def refused():
 @pytest.fixture(scope="session")
 def restore(begun, blobs):
     """A function: `gedi resume` up to where training would go on."""
-    ready = unscaled(blobs, override(TrainingConfig(), runs.read_plan(begun)["training"]))
+    ready = unscaled(blobs, runs.Plan.read(begun).training)
 
     def run(folder):
         runs.check_sizes(folder, ready.config, 2, 2)

@@ -1,37 +1,37 @@
-"""The command line. Nothing else in the package prints."""
+"""The command line: parser and entry point. Only this module and `commands` print."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import sys
-import time
 import warnings
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, get_args
 
 import yaml
 from rich.markup import escape
-from rich.table import Table
 
 from gedi import __version__
+from gedi.commands.catalogue import run_datasets, run_fetch, run_methods
 from gedi.commands.explore import run_explore
 from gedi.commands.fit import run_fit, run_resume
 from gedi.commands.predict import run_eval, run_predict, run_sample
-from gedi.commands.report import run_report, write_demo_report
-from gedi.commands.terminal import err, out, say, show_outcome
+from gedi.commands.report import run_report
+from gedi.commands.reproduce import run_demo, run_reproduce
+from gedi.commands.terminal import err, say
 from gedi.errors import ConfigError, GediError
-from gedi.experiments import EXPERIMENTS, find
+from gedi.experiments import EXPERIMENTS, SCALES
+from gedi.settings import types_of
+from gedi.training.hardware import Hardware
+from gedi.training.methods import METHODS
+from gedi.training.presets import PRESETS
 
-if TYPE_CHECKING:
-    pass
-
-PRESET_NAMES = ("toy", "rows", "digits", "smoke", "paper")
-PRESET_NAMES += ("images", "paper-svhn", "paper-cifar10", "paper-cifar100", "paper-mnist")
-METHOD_NAMES = ("gedi", "gedi-1", "jem", "swav", "barlow", "vicreg", "w-mse", "simclr", "protocpc", "ebclr")
-# By name: the classes live beside torch, which a wrong command should not have to wait for.
+# By name: the classes live beside torch, and a wrong command should not wait for its import.
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
+DATA = "a name (see: gedi datasets), a .npy, .npz, .csv or .parquet file, or a folder of images"
+RUN = "folder of a trained run"
+SEED = "whole number; the same seed gives the same result (default: 0)"
 
 
 class Parser(argparse.ArgumentParser):
@@ -70,133 +70,119 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
 
     def command(name: str, run: Any, summary: str, example: str) -> Parser:
-        made = commands.add_parser(
-            name,
-            help=summary,
-            description=summary,
-            epilog=f"example: {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        made = commands.add_parser(name, help=summary, description=summary, epilog=f"example: {example}")
         made.set_defaults(run=run)
         return made
 
     demo = command("demo", run_demo, "headline result on moons and circles, with pictures", "gedi demo")
     demo.add_argument("--out", default="gedi-demo", help="folder for pictures and numbers (default: gedi-demo)")
-    demo.add_argument("--seed", type=seed, default=0)
-    demo.add_argument("--preset", choices=PRESET_NAMES, help=argparse.SUPPRESS)
+    demo.add_argument("--seed", type=seed, default=0, help=SEED)
+    demo.add_argument("--preset", choices=PRESETS, help="named settings (default: by the data's shape)")
 
     fit = command("fit", run_fit, "train on DATA", "gedi fit rows.csv --n-clusters 5 --out my-run")
-    fit.add_argument(
-        "data", metavar="DATA", help="a name (see: gedi datasets), a .npy/.npz/.csv/.parquet or a folder of images"
-    )
-    fit.add_argument("--n-clusters", type=int, required=True, metavar="C")
+    fit.add_argument("data", metavar="DATA", help=DATA)
+    fit.add_argument("--n-clusters", type=int, required=True, metavar="C", help="how many clusters to find")
     fit.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
-    fit.add_argument("--resume", action="store_true", help="go on with RUN if it was begun before")
-    fit.add_argument(
-        "--save-every", type=seconds, default=30.0, metavar="SECONDS", help="between checkpoints (default: 30)"
-    )
-    fit.add_argument("--preset", choices=PRESET_NAMES, help="named settings (default: by the data's shape)")
-    fit.add_argument("--method", choices=METHOD_NAMES, default="gedi")
-    fit.add_argument("--constraint", metavar="FILE", help="what must hold between rows that follow each other")
-    fit.add_argument("--seed", type=seed, default=0)
-    fit.add_argument("--label-column", help="column kept out of the features and used for evaluation only")
-    fit.add_argument("--drop", type=names, default=[], metavar="COLUMN,COLUMN", help="columns that are left out")
+    fit.add_argument("--resume", action="store_true", help="resume RUN if it exists, or start it")
+    fit.add_argument("--preset", choices=PRESETS, help="named settings (default: by the data's shape)")
+    fit.add_argument("--method", choices=METHODS, default="gedi", help="see: gedi methods (default: gedi)")
+    fit.add_argument("--constraint", metavar="FILE", help="rule that consecutive rows must satisfy (docs/logic.md)")
+    fit.add_argument("--seed", type=seed, default=0, help=SEED)
+    fit.add_argument("--label-column", metavar="COLUMN", help="labels: not trained on, used for evaluation only")
+    fit.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to leave out")
     fit.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")
-    hardware_flags(fit, defaults=True)
+    running_flags(fit, defaults=True)
     fit.add_argument("--tensorboard", action="store_true", help="also write RUN/tensorboard (pip install tensorboard)")
     fit.add_argument("--training.x.y", dest="_", metavar="VALUE", help="change any one setting: --training.dam.steps 5")
 
-    resume = command("resume", run_resume, "go on after a stop, as if it had not happened", "gedi resume my-run")
-    resume.add_argument("model", metavar="RUN")
-    hardware_flags(resume, defaults=False)
-    resume.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=argparse.SUPPRESS)
+    resume = command("resume", run_resume, "resume a run exactly where it stopped", "gedi resume my-run")
+    resume.add_argument("model", metavar="RUN", help="folder of a run that was stopped")
+    running_flags(resume, defaults=False)
 
-    predict = command(
-        "predict", run_predict, "cluster, probability, log density, OOD score", "gedi predict run rows.csv --out p.csv"
-    )
-    predict.add_argument("model", metavar="RUN")
-    predict.add_argument("data", metavar="DATA")
+    example = "gedi predict run rows.csv --out p.csv"
+    predict = command("predict", run_predict, "cluster, probability, log density, OOD score", example)
+    predict.add_argument("model", metavar="RUN", help=RUN)
+    predict.add_argument("data", metavar="DATA", help=DATA)
     predict.add_argument("--out", required=True, metavar="FILE", help=".csv, .parquet or .npz")
     predict.add_argument("--embed", action="store_true", help="add the embedding")
-    predict.add_argument("--label-column")
+    predict.add_argument("--label-column", metavar="COLUMN", help="column of labels, to leave out")
 
     sample = command("sample", run_sample, "draw new rows from the model", "gedi sample run -n 64 --out samples.npz")
-    sample.add_argument("model", metavar="RUN")
-    sample.add_argument("-n", type=int, default=64)
+    sample.add_argument("model", metavar="RUN", help=RUN)
+    sample.add_argument("-n", type=int, default=64, metavar="N", help="how many (default: 64)")
     sample.add_argument("--out", required=True, metavar="FILE", help=".npz, .csv, .parquet or .png")
-    sample.add_argument("--seed", type=seed, default=0)
+    sample.add_argument("--seed", type=seed, default=0, help=SEED)
 
-    explore = command(
-        "explore", run_explore, "the report, and a place to drop new data on", "gedi explore run --data rows.csv"
-    )
-    explore.add_argument("model", metavar="RUN")
+    example = "gedi explore run --data rows.csv"
+    explore = command("explore", run_explore, "the report, and a place to drop new data", example)
+    explore.add_argument("model", metavar="RUN", help=RUN)
     explore.add_argument("--data", metavar="DATA", help="where the nearest examples come from (default: the run)")
-    explore.add_argument("--port", type=port, default=0, help="default: a free one")
-    explore.add_argument("--no-browser", dest="browser", action="store_false", help="only print the address")
+    explore.add_argument("--port", type=port, default=0, help="0, any free port, or 1024 to 65535 (default: 0)")
+    explore.add_argument("--no-browser", dest="browser", action="store_false", help="only print the URL")
 
     evaluate = command("eval", run_eval, "metrics as JSON", "gedi eval run moons --ood circles")
-    evaluate.add_argument("model", metavar="RUN")
-    evaluate.add_argument("data", metavar="DATA")
+    evaluate.add_argument("model", metavar="RUN", help=RUN)
+    evaluate.add_argument("data", metavar="DATA", help=DATA)
     evaluate.add_argument("--labels", metavar="COLUMN", help="column that holds the labels")
     evaluate.add_argument("--ood", metavar="DATA2", help="data that should look foreign: adds AUROC")
-    evaluate.add_argument("--seed", type=seed, default=0, help="seed of generated data sets")
+    evaluate.add_argument("--seed", type=seed, default=0, help="seed of generated data sets (default: 0)")
 
-    report = command(
-        "report", run_report, "one page to look at; of several runs, a comparison", "gedi report my-run other-run"
-    )
-    report.add_argument("models", metavar="RUN", nargs="+")
+    example = "gedi report my-run other-run"
+    report = command("report", run_report, "a page about one run, or a comparison of several", example)
+    report.add_argument("models", metavar="RUN", nargs="+", help="folders of runs")
     report.add_argument("--out", metavar="FILE.html", help="default: RUN/report.html, or gedi-comparison.html")
     report.add_argument("--data", metavar="DATA", help="rows to show instead of the sample that the run keeps")
-    report.add_argument("--label-column", help="of --data: labels to compare with; training never saw them")
+    report.add_argument("--label-column", metavar="COLUMN", help="labels in --data to compare the clusters with")
     report.add_argument("--ood", metavar="DATA2", help="data that should look foreign: adds it to the histograms")
 
-    reproduce = command(
-        "reproduce", run_reproduce, "a table or figure, our numbers beside the paper's", "gedi reproduce table1"
-    )
+    example = "gedi reproduce table1"
+    reproduce = command("reproduce", run_reproduce, "a table or figure, our numbers beside the paper's", example)
     reproduce.add_argument("name", metavar="NAME", help=", ".join(EXPERIMENTS))
-    reproduce.add_argument("--scale", choices=("smoke", "laptop", "paper"), default="laptop")
+    reproduce.add_argument("--scale", choices=SCALES, default="laptop", help="size of the runs (default: laptop)")
     reproduce.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: by scale)")
     reproduce.add_argument("--out", metavar="DIR", help="default: results/SCALE")
-    reproduce.add_argument("--jobs", type=int, default=2, help="processes, one thread each (default: 2)")
+    reproduce.add_argument("--jobs", type=int, default=2, metavar="N", help="processes, one thread each (default: 2)")
 
-    command("methods", run_methods, "what --method can be, with the equations of its terms", "gedi methods")
-    command("datasets", run_datasets, "what is known, where it is looked for, what is present", "gedi datasets")
+    command("methods", run_methods, "the methods for --method, with the equations of their terms", "gedi methods")
+    command("datasets", run_datasets, "known data sets, where they are looked for, which are present", "gedi datasets")
     fetch = command("fetch", run_fetch, "download a named image set and verify it", "gedi fetch mnist")
     fetch.add_argument("name", metavar="NAME", help="mnist, fashion-mnist, svhn, cifar10 or cifar100")
     return parser
 
 
-def hardware_flags(parser: Parser, *, defaults: bool) -> None:
-    """Where to train; a resumed run takes what is not given from its plan."""
+def running_flags(parser: Parser, *, defaults: bool) -> None:
+    """How to train. Without ``defaults``, hardware that is not given stays None: the run's plan has it."""
+    kinds = types_of(Hardware)
 
-    def add(flag: str, default: Any, **options: Any) -> None:
-        parser.add_argument(flag, default=default if defaults else None, **options)
+    def add(flag: str, default: Any, help: str, **options: Any) -> None:
+        shown = f"default: {default}" if defaults else "default: as before"
+        parser.add_argument(flag, default=default if defaults else None, help=f"{help} ({shown})", **options)
 
-    add("--device", "auto", choices=("auto", "cpu", "cuda", "mps"), help="default: the fastest there is")
-    add("--devices", 1, type=int, metavar="N", help="processes on this machine, one a device (default: 1)")
-    add("--nodes", 1, type=int, metavar="M", help="machines (default: 1); see docs/runs.md")
-    add("--precision", "32", choices=("32", "bf16-mixed"), help="of the networks (default: 32)")
-    add("--timeout", 600.0, type=seconds, metavar="SECONDS", help="wait for a silent process (default: 600)")
+    add("--device", "auto", "auto is the fastest available", choices=get_args(kinds["device"]))
+    add("--devices", 1, "processes on this machine, one per device", type=int, metavar="N")
+    add("--nodes", 1, "machines; see docs/runs.md", type=int, metavar="M")
+    add("--precision", "32", "of the networks", choices=get_args(kinds["precision"]))
+    add("--timeout", 600.0, "how long to wait for a silent process", type=seconds, metavar="SECONDS")
+    help = "time between checkpoints (default: 30)"
+    parser.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=help)
 
 
 def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     """Take ``--training.a.b VALUE`` and ``--training.a.b=VALUE`` out: the other words, and {"a.b": value}.
 
-    Taken out first: argparse would read the value of a flag it does not know as a positional argument.
+    They come out first because argparse would read the value of a flag it does not know as a positional argument.
     """
     rest: list[str] = []
     changes: dict[str, Any] = {}
-    words = list(argv)
-    while words:
-        word = words.pop(0)
+    words = iter(argv)
+    for word in words:
         if not word.startswith("--training."):
             rest.append(word)
             continue
-        name, given, value = word.partition("=")
-        if not given:
-            if not words:
-                raise ConfigError(f"{name} needs a value.")
-            value = words.pop(0)
+        name, equals, value = word.partition("=")
+        value = value if equals else next(words, None)
+        if value is None:
+            raise ConfigError(f"{name} needs a value.")
         try:
             changes[name.removeprefix("--training.")] = yaml.safe_load(value)
         except yaml.YAMLError as error:
@@ -204,95 +190,30 @@ def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     return rest, changes
 
 
-def seconds(text: str) -> float:
-    """A time above zero; 0 is allowed, as 'at once'."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e7:
-        raise argparse.ArgumentTypeError(f"a number of seconds from 0 to 10,000,000 is needed, got {text!r}")
-    return value
+def number(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
+    """An argparse type: a number of a kind and range, which ``words`` describe."""
+
+    def convert(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not allowed(value):
+            raise argparse.ArgumentTypeError(f"must be {words}, got {text!r}")
+        return value
+
+    return convert
 
 
-def names(text: str) -> list[str]:
-    """Names of columns, with commas between them; a name that has one itself is quoted, as in the file."""
+# A seed that every library underneath accepts; a time, where 0 means at once; a port that needs no privileges.
+seed = number(int, lambda value: 0 <= value <= 2**31, f"a whole number from 0 to {2**31}")
+seconds = number(float, lambda value: 0 <= value < 1e7, "a number of seconds from 0 to 10,000,000")
+port = number(int, lambda value: value == 0 or 1024 <= value <= 65535, "0 (any free port) or from 1024 to 65535")
+
+
+def column_names(text: str) -> list[str]:
+    """Column names with commas between them; a name that contains a comma is quoted, as in the file."""
     return [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line if name.strip()]
-
-
-def port(text: str) -> int:
-    """A port that needs no privileges; 0 takes a free one."""
-    if not text.isdecimal() or not (int(text) == 0 or 1024 <= int(text) <= 65535):
-        raise argparse.ArgumentTypeError(f"a port is 0 (any that is free) or from 1024 to 65535, got {text!r}")
-    return int(text)
-
-
-def seed(text: str) -> int:
-    """A seed that every library underneath accepts."""
-    if not text.isdecimal() or int(text) > 2**31:
-        raise argparse.ArgumentTypeError(f"a seed is a whole number from 0 to {2**31}, got {text!r}")
-    return int(text)
-
-
-# -- commands ---------------------------------------------------------------------------------------------------------
-
-
-def run_methods(args: argparse.Namespace) -> None:
-    from gedi.training.methods import METHODS, with_method
-    from gedi.training.presets import preset
-
-    table = Table("method", "what it trains", "terms")
-    for name, method in METHODS.items():
-        objective = with_method(preset("toy", n_features=2), name).objective
-        terms = ", ".join(f"{family}: {term.kind} ({term.equation})" for family, term in objective.items())
-        table.add_row(name, method.summary, terms)
-    out.print(table)
-
-
-def run_datasets(args: argparse.Namespace) -> None:
-    from gedi.data import known_datasets
-
-    table = Table("name", "kind", "present", "rows", "looked for in")
-    for info in known_datasets():
-        rows = "" if info.rows is None else f"{info.rows:,}"
-        table.add_row(info.name, info.kind, "yes" if info.present else "no", rows, info.where)
-    out.print(table)
-
-
-def run_fetch(args: argparse.Namespace) -> None:
-    from gedi.data.downloads import DOWNLOADS, fetch
-
-    if args.name.lower() in DOWNLOADS:
-        say(err, f"about {DOWNLOADS[args.name.lower()].megabytes} MB to download, unless it is there already")
-    say(out, f"{args.name} is in {fetch(args.name)}, every file verified")
-
-
-def run_reproduce(args: argparse.Namespace) -> None:
-    experiment = find(args.name)
-    folder = Path(args.out or f"results/{args.scale}")
-    folder.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
-    outcome = experiment.run(
-        scale=args.scale,
-        seeds=args.seeds,
-        out=folder,
-        jobs=args.jobs,
-        say=lambda line: err.print(line, highlight=False),
-    )
-    show_outcome(out, outcome)
-    err.print(f"{time.monotonic() - began:.0f} s", highlight=False)
-
-
-def run_demo(args: argparse.Namespace) -> None:
-    from gedi.experiments import demo
-
-    folder = Path(args.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    outcome = demo.run(folder, seed=args.seed, preset=args.preset, say=lambda line: err.print(line, highlight=False))
-    trained = demo.trained(folder, seed=args.seed, preset=args.preset)
-    outcome.files += write_demo_report(outcome, folder, trained)
-    show_outcome(out, outcome)
-    out.print("next: gedi fit YOUR.csv --n-clusters C --out my-run", highlight=False)
 
 
 if __name__ == "__main__":

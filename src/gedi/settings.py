@@ -74,6 +74,8 @@ def read(kind: Any, value: Any, where: str) -> Any:
     plain, may_be_none, _ = _parts(kind)
     if value is None and may_be_none:
         return None
+    if is_dataclass(plain) and isinstance(value, Mapping):
+        return make(plain, value, f"{where}.")  # type: ignore[arg-type]
     try:
         return _converted(plain, value)
     except (TypeError, OverflowError) as error:
@@ -85,12 +87,11 @@ def check_ranges(settings: Any, prefix: str) -> None:
     """Refuse values that break a rule of their field; None is a value still to be chosen."""
     for name, kind in types_of(type(settings)).items():
         value = getattr(settings, name)
+        for rule in _parts(kind)[2]:
+            if value is not None and not rule.allows(value):
+                raise ConfigError(f"{prefix}{name} must {rule.words}, got {value}.")
         if is_dataclass(value):
             check_ranges(value, f"{prefix}{name}.")
-        elif value is not None:
-            for rule in _parts(kind)[2]:
-                if not rule.allows(value):
-                    raise ConfigError(f"{prefix}{name} must {rule.words}, got {value}.")
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> ConfigError:
@@ -122,12 +123,12 @@ def _converted(kind: Any, value: Any) -> Any:
             return value
     elif kind is float and isinstance(value, str) and DECIMAL.fullmatch(value):  # YAML 1.1 reads 1e-3 as text
         return float(value)
-    elif kind is Any:
-        return value
     elif kind in TYPES:
         fits = isinstance(value, TYPES[kind][1]) and isinstance(value, bool) == (kind is bool)
         if fits and value == value:  # NaN is not
             return kind(value)
+    elif kind is Any or isinstance(value, kind):
+        return value
     raise TypeError
 
 

@@ -2,14 +2,23 @@
 
 import csv
 import json
+import os
 import re
+import subprocess
+import sys
+from argparse import SUPPRESS
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
+from rich.console import Console
 
-from gedi import cli, runs
+import gedi as package
+from gedi import GEDI, runs
+from gedi.cli import build_parser
+from gedi.commands import catalogue
 from gedi.commands.fit import use_few_threads
 from gedi.data import files
 from gedi.training.methods import METHODS
@@ -34,9 +43,33 @@ def test_help_names_every_command(capsys, gedi):
     assert all(command in out for command in COMMANDS)
 
 
-def test_the_flags_name_every_preset_and_method():
-    """They are written out beside the parser, which does not wait for torch."""
-    assert tuple(PRESETS) == cli.PRESET_NAMES and tuple(METHODS) == cli.METHOD_NAMES
+def test_every_flag_has_a_help_text():
+    (commands,) = (action for action in build_parser()._actions if isinstance(action.choices, dict))
+    for name, parser in commands.choices.items():
+        for action in parser._actions:
+            assert action.help and action.help != SUPPRESS, f"gedi {name}: {action.option_strings or action.dest}"
+
+
+def test_help_and_refusals_do_not_wait_for_torch():
+    """The names of presets, methods and experiments are known without it."""
+    code = "import sys; from gedi.cli import main; "
+    code += "assert not {'torch', 'sklearn', 'numpy'} & set(sys.modules), 'slow'; main(sys.argv[1:])"
+    environment = os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1])}
+    for words, exit_code, said in ((["fit", "--help"], 0, "ebclr"), (["fitt"], 2, "invalid choice: 'fitt'")):
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment)
+        assert done.returncode == exit_code and said in done.stdout + done.stderr
+
+
+def test_methods_and_their_terms_are_listed(capsys, monkeypatch, gedi):
+    monkeypatch.setattr(catalogue, "out", Console(width=300))
+    assert gedi("methods") == 0
+    out = capsys.readouterr().out
+    assert all(f" {name} " in out and method.summary in out for name, method in METHODS.items())
+    assert "negative_free: barlow (App. E)" in out
+
+
+def test_the_estimator_names_every_preset_and_method():
+    assert all(f"'{name}'" in GEDI.__doc__ for name in (*PRESETS, *METHODS))
 
 
 # ---- what works ----

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from gedi import GEDI, runs
 from gedi.errors import GediError
 from gedi.runs import Checkpoints
+from gedi.training import config
 from gedi.training.state import unpack
 
 MODEL, MANIFEST, CONFIG, PLAN = "model.safetensors", "checkpoint.json", "config.yaml", "plan.yaml"
@@ -144,8 +145,8 @@ def check(home, restore, blobs, name, data):
     """Do what reads the file; whatever is accepted must be usable."""
     with damaged(home, name, data):
         if name == PLAN:
-            plan = survive(lambda: runs.read_plan(home))
-            assert plan is None or (type(plan["seed"]) is int and isinstance(plan["training"], dict))
+            plan = survive(lambda: runs.Plan.read(home))
+            assert plan is None or (type(plan.seed) is int and config.check(plan.training) is plan.training)
         elif name in (MANIFEST, CHECKPOINT):
             engine = survive(lambda: restore(home))
             survive(lambda: unpack(restore.state, *Checkpoints(home).load()))

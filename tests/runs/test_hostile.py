@@ -85,7 +85,7 @@ def test_pickles_under_our_names_are_not_loaded(folder, tmp_path, capsys, refuse
 def test_yaml_tags_are_not_followed(folder, tmp_path, tag, refused):
     mark = tmp_path / "mark"
     for text in (f"{tag} [{mark}]\n", f"training: {tag} [{mark}]\n"):
-        for name, read in ((CONFIG, GEDI.load), (PLAN, runs.read_plan)):
+        for name, read in ((CONFIG, GEDI.load), (PLAN, runs.Plan.read)):
             (folder / name).write_text(text)
             with refused(RunError, match="asks for the type"):
                 read(folder)
@@ -183,8 +183,8 @@ def test_a_plan_names_known_data_or_an_absolute_path(folder, data, refused):
     if data == "/\x00":  # an absolute path, but of no file: refused when the data are read
         assert main(["resume", str(folder)]) in (0, 2)
         return
-    with refused(RunError, match="'data' is"):
-        runs.read_plan(folder)
+    with refused(RunError, match="data must be"):
+        runs.Plan.read(folder)
 
 
 @pytest.mark.parametrize("name", ["results.json", "metrics.jsonl"])

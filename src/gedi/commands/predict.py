@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gedi.commands.fit import label_scores
 from gedi.commands.terminal import err, out, say
 from gedi.errors import DataError, RunError
 
@@ -90,12 +89,12 @@ def run_sample(args: argparse.Namespace) -> None:
 def run_eval(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data import load
-    from gedi.evaluation import ood_scores
+    from gedi.evaluation import label_scores, ood_scores
 
     model = runs.load(args.model)
     data = load(args.data, split="test", seed=args.seed, label_column=args.labels, **model.reading)
     rows = _rows(model, data, args.data)
-    scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data)
+    scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data.y)
     if not model.has_density:
         left_out = "mean_log_density and ood are" if args.ood else "mean_log_density is"
         say(err, f"{args.model} was trained without a density: {left_out} left out")

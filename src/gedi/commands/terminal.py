@@ -1,4 +1,4 @@
-"""Terminal parts of the command line: lines, tables, progress bars, Ctrl-C. Each draws on the console it is given."""
+"""The terminal: lines, progress bars and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Column
 
 if TYPE_CHECKING:
     from gedi.training.config import TrainingConfig
@@ -20,30 +20,18 @@ out, err = Console(), Console(stderr=True)
 
 
 def say(console: Console, line: str, *, markup: bool = False) -> None:
-    """One line as it is: no wrapping, and [brackets] in a path are not markup."""
+    """Print one line as it is: no wrapping, and [brackets] in a path are not markup."""
     console.print(line, markup=markup, highlight=False, soft_wrap=True)
-
-
-def show_outcome(out: Console, outcome: Any) -> None:
-    """An experiment's table, notes and files."""
-    table = Table(*outcome.columns, title=outcome.title)
-    for row in outcome.rows:
-        table.add_row(*row)
-    out.print(table)
-    for note in outcome.notes:
-        out.print(f"- {note}", highlight=False, markup=False)
-    for path in outcome.files:
-        out.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
 def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM ask training to stop at the end of its iteration; yields the question 'should I stop?'."""
+    """Make Ctrl-C and SIGTERM stop training at the end of an iteration; yields a function that says whether to stop."""
     asked = threading.Event()
     signals = (signal.SIGINT, signal.SIGTERM)
     try:
         before = [signal.signal(number, lambda *_: asked.set()) for number in signals]
-    except ValueError:  # not in the main thread: whoever runs us there stops us in another way
+    except ValueError:  # not in the main thread: the caller has other ways to stop
         yield asked.is_set
         return
     try:
@@ -54,12 +42,12 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def progress_bar(err: Console, config: TrainingConfig) -> Iterator[Callable[[Progress], None]]:
-    """A rich progress bar; yields the callback that feeds it."""
+def progress_bar(config: TrainingConfig) -> Iterator[Callable[[Progress], None]]:
+    """A progress bar on standard error; yields the callback that feeds it."""
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    # On a narrow terminal the numbers give way, not the names and counts.
+    # On a narrow terminal, the values give way to names and counts.
     fixed = {"no_wrap": True, "overflow": "ignore"}
     columns = [
         TextColumn("{task.description}", table_column=Column(min_width=9, **fixed)),

@@ -1,6 +1,6 @@
 """How good a model is: clusters against labels, features, samples, own data against foreign data."""
 
-from gedi.evaluation.agreement import accuracy, ari, clustering_scores, nmi, nmi_batch64
+from gedi.evaluation.agreement import accuracy, ari, clustering_scores, label_scores, nmi, nmi_batch64
 from gedi.evaluation.features import knn_accuracy, linear_probe
 from gedi.evaluation.fid import feature_frechet, frechet_distance, inception_fid
 from gedi.evaluation.ood import auroc, ood_scores
@@ -14,6 +14,7 @@ __all__ = [
     "frechet_distance",
     "inception_fid",
     "knn_accuracy",
+    "label_scores",
     "linear_probe",
     "nmi",
     "nmi_batch64",

@@ -1,5 +1,7 @@
 """Agreement of a clustering with known labels. No score depends on how the clusters are numbered."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
@@ -53,6 +55,11 @@ def clustering_scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
         "ari": ari(y_true, y_pred),
         "nmi_batch64": nmi_batch64(y_true, y_pred),
     }
+
+
+def label_scores(model: Any, rows: np.ndarray, labels: np.ndarray | None) -> dict[str, float]:
+    """How a model's clusters of ``rows`` agree with their labels; nothing without labels."""
+    return {} if labels is None else clustering_scores(labels, model.predict(rows))
 
 
 def _labels(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

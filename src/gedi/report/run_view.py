@@ -120,8 +120,8 @@ def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
         return RunView(folder, name, model, results, history, to_dict(model.config))
     if not isinstance(results, dict) or "diverged" not in results:
         raise RunError(f"{about} has nothing to report: it holds neither a model nor the reason why there is none.")
-    plan = runs.read_plan(folder) if os.path.lexists(folder / runs.PLAN) else {}
-    return RunView(folder, name, None, results, history, plan.get("training", {}))
+    settings = to_dict(runs.Plan.read(folder).training) if os.path.lexists(folder / runs.PLAN) else {}
+    return RunView(folder, name, None, results, history, settings)
 
 
 def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:
@@ -130,10 +130,10 @@ def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:
     if kept is not None or not os.path.lexists(folder / runs.PLAN):
         return kept
     try:
-        plan = runs.read_plan(folder)
-        data = load(plan["data"], seed=plan["seed"], label_column=plan.get("label_column"), drop=plan["drop"])
+        plan = runs.Plan.read(folder)
+        data = load(plan.data, seed=plan.seed, label_column=plan.label_column, drop=plan.drop)
         flat, images = data.x.reshape(len(data.x), -1), data.image_shape is not None
         rows = check_rows(flat, n_clusters=None, allow_single_row=True, images=images)
     except GediError:
         return None
-    return sample_of(data) if runs.fingerprint(rows) == plan["rows_sha256"] else None
+    return sample_of(data) if runs.fingerprint(rows) == plan.rows_sha256 else None

@@ -15,11 +15,10 @@ from gedi.runs.folder import (
     load,
     locked,
     provenance,
-    read_plan,
     save,
-    write_plan,
     write_results,
 )
+from gedi.runs.plan import Plan
 
 __all__ = [
     "CONFIG",
@@ -29,6 +28,7 @@ __all__ = [
     "RESULTS",
     "Checkpoints",
     "MetricsLog",
+    "Plan",
     "check_sizes",
     "claim",
     "claimed",
@@ -36,8 +36,6 @@ __all__ = [
     "load",
     "locked",
     "provenance",
-    "read_plan",
     "save",
-    "write_plan",
     "write_results",
 ]

@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -27,7 +26,6 @@ import torch
 import yaml
 from safetensors.torch import save as safetensors_bytes
 
-from gedi.data import NAMES
 from gedi.data.streaming import row_blocks
 from gedi.errors import ConfigError, RunError
 from gedi.files.reading import FAILURES, TEXT_BYTES, read_json, read_json_lines, read_yaml, shown, unreadable
@@ -137,38 +135,6 @@ def locked(folder: Path) -> Iterator[None]:
         with suppress(OSError):
             (folder / LOCK).unlink()
         os.close(handle)
-
-
-def write_plan(folder: Path, plan: dict[str, Any]) -> None:
-    """Write what the user asked for, before training starts: a stopped run is resumed from it."""
-    replace_text(folder / PLAN, yaml.safe_dump(plan, sort_keys=False))
-
-
-def read_plan(folder: str | Path) -> dict[str, Any]:
-    """The plan of a run that was started."""
-    path = Path(folder) / PLAN
-    if not os.path.lexists(path):
-        raise RunError(f"{shown(str(folder), 150)} is not a run that can be resumed: it has no {PLAN}.")
-    plan = read_yaml(path)
-    try:
-        if not isinstance(plan, dict) or not {"data", "method", "training", "rows_sha256"} <= plan.keys():
-            raise RunError(f"{shown(str(path), 150)} is not the plan of a run.")
-        layout.check_data_path(plan["data"], NAMES)
-        layout.whole_number(plan, "n_clusters", least=1)
-        layout.whole_number(plan, "seed", least=0, most=2**31)
-        for name in ("method", "rows_sha256", "groups_sha256", "label_column"):
-            if not isinstance(plan.get(name, ""), str | None):
-                raise ValueError(f"{name!r} is not text")
-        dropped = plan.setdefault("drop", [])
-        if not isinstance(dropped, list) or not all(isinstance(name, str) for name in dropped):
-            raise ValueError("'drop' is not a list of names")
-        layout.training_settings(plan["training"])
-        plan["hardware"] = asdict(layout.hardware_of(plan.get("hardware", {})))
-        if not isinstance(plan.setdefault("tensorboard", False), bool):
-            raise ValueError("'tensorboard' is neither true nor false")
-    except FAILURES as error:
-        raise unreadable(path, error) from error
-    return plan
 
 
 def check_sizes(

@@ -6,10 +6,7 @@ Sizes are worked out on torch's meta device, which knows shapes and allocates no
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +20,6 @@ from gedi.nets import GediNet
 from gedi.sampling import Box
 from gedi.training.build import assemble
 from gedi.training.config import TrainingConfig, from_dict, longest_queue
-from gedi.training.world import Hardware
 
 NUMBERS = 2**28  # in one network, one replay buffer or one queue: 1 GiB each
 MODEL_BYTES = 2**31  # a network and its chains
@@ -72,36 +68,6 @@ def image_shape_of(value: Any, n_features: int) -> tuple[int, ...] | None:
     if math.prod(value) != n_features:
         raise ValueError(f"image_shape {value} does not have {n_features} features")
     return tuple(value)
-
-
-def hardware_of(values: Any) -> Hardware:
-    """Where a run trains, according to its plan."""
-    if not isinstance(values, dict) or not values.keys() <= {field.name for field in fields(Hardware)}:
-        raise ValueError("'hardware' is not a mapping of hardware settings")
-    hardware = Hardware(**values)
-    words = {"device": ("auto", "cpu", "cuda", "mps"), "precision": ("32", "bf16-mixed")}
-    if any(getattr(hardware, name) not in known for name, known in words.items()):
-        raise ValueError("'hardware' names an unknown device or precision")
-    # Each is a process: a stranger's file may not ask for more of them than this machine has cores or devices.
-    most = {"devices": max(os.cpu_count() or 1, torch.cuda.device_count()), "nodes": 2**16}
-    for name in most:
-        whole_number({name: getattr(hardware, name)}, name, least=1, most=most[name])
-    if type(hardware.timeout) not in (int, float) or not 0 < hardware.timeout < 1e7:
-        raise ValueError("'hardware' has an impossible timeout")
-    return hardware
-
-
-def check_data_path(data: Any, names: Sequence[str]) -> None:
-    """Require a known data set, or the absolute path of a regular file or a folder, as `gedi fit` writes it."""
-    if not isinstance(data, str):
-        raise ValueError("'data' is not text")
-    if data.lower() in names:
-        return
-    path = Path(data)
-    if not path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"'data' is neither a known name nor an absolute path: {shown(data)!r}")
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise ValueError(f"'data' is neither a regular file nor a folder: {shown(data)!r}")
 
 
 # -- sizes ------------------------------------------------------------------------------------------------------------

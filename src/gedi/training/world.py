@@ -11,32 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
 
 from gedi.errors import ConfigError, RunError
+from gedi.training.hardware import Hardware
 
 T = TypeVar("T")
 
 
 class ProcessLostError(RunError):
     """Another process of the run has died, or does not answer."""
-
-
-@dataclass(frozen=True)
-class Hardware:
-    """Where a run trains."""
-
-    device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"  # auto: the fastest available
-    devices: int = 1  # processes on this machine, one per device
-    nodes: int = 1  # machines
-    precision: Literal["32", "bf16-mixed"] = "32"  # of the networks; sampling, Sinkhorn and losses stay in float32
-    timeout: float = 600.0  # seconds a process waits for the others before it gives up
 
 
 class World:
@@ -46,7 +35,7 @@ class World:
         self.hardware = hardware = hardware or Hardware()
         if hardware.devices < 1 or hardware.nodes < 1:
             raise ConfigError(f"devices and nodes must be at least 1, got {hardware.devices} and {hardware.nodes}.")
-        asked, started = hardware.devices * hardware.nodes, started_processes()
+        asked, started = hardware.processes, started_processes()
         if started not in (1, asked) or (asked == 1 and not is_first_process()):
             raise ConfigError(
                 f"{started} processes were started, but --devices {hardware.devices} and --nodes {hardware.nodes} mean "

@@ -1,0 +1,76 @@
+"""plan.yaml: what a run was asked for, written before it trains, so that it can be resumed after a stop."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Self
+
+import torch
+import yaml
+
+from gedi.data import NAMES
+from gedi.errors import RunError
+from gedi.files.reading import FAILURES, read_yaml, shown, unreadable
+from gedi.files.writing import replace_text
+from gedi.runs.folder import PLAN
+from gedi.runs.layout import training_settings
+from gedi.settings import Count, Rule, make, types_of
+from gedi.training.config import TrainingConfig, to_dict
+from gedi.training.hardware import Hardware
+
+NEEDED = {"data", "rows_sha256", "n_clusters", "method", "seed", "training"}
+
+
+def _is_data(data: str) -> bool:
+    path = Path(data)
+    is_path = path.is_absolute() and ".." not in path.parts and (path.is_file() or path.is_dir() or not path.exists())
+    return data.lower() in NAMES or is_path
+
+
+def _is_affordable(hardware: Hardware) -> bool:
+    """Each device is a process: a stranger's file may not ask for more than this machine has cores or devices."""
+    return hardware.devices <= max(os.cpu_count() or 1, torch.cuda.device_count())
+
+
+DATA = Rule("be known data, or the absolute path of a regular file or a folder", _is_data)
+COLUMNS = Rule("hold names", lambda names: all(isinstance(name, str) for name in names))
+SEED = Rule("lie between 0 and 2**31", lambda seed: 0 <= seed <= 2**31)
+AFFORDABLE = Rule("not ask for more devices than there are", _is_affordable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A run, as asked for."""
+
+    data: Annotated[str, DATA]
+    label_column: str | None = None
+    drop: Annotated[list, COLUMNS] = field(default_factory=list)  # left out
+    rows_sha256: str
+    groups_sha256: str | None = None  # of the groups that came with the rows
+    n_clusters: Count
+    method: str
+    seed: Annotated[int, SEED]
+    hardware: Annotated[Hardware, AFFORDABLE] = field(default_factory=Hardware)
+    tensorboard: bool = False
+    training: TrainingConfig
+
+    def write(self, folder: Path) -> None:
+        values = asdict(self) | {"training": to_dict(self.training)}
+        replace_text(folder / PLAN, yaml.safe_dump(values, sort_keys=False))
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Self:
+        """The plan of a run that was started, perhaps by a stranger. Entries that are not known are passed over."""
+        path = Path(folder) / PLAN
+        if not os.path.lexists(path):
+            raise RunError(f"{shown(str(folder), 150)} is not a run that can be resumed: it has no {PLAN}.")
+        values = read_yaml(path)
+        if not isinstance(values, dict) or not values.keys() >= NEEDED:
+            raise RunError(f"{shown(str(path), 150)} is not the plan of a run.")
+        try:
+            values["training"] = training_settings(values["training"])
+            return make(cls, {name: values[name] for name in types_of(cls) if name in values}, "")
+        except FAILURES as error:
+            raise unreadable(path, error) from error

@@ -1,0 +1,26 @@
+"""Where a run trains; without torch, so that the command line can list the choices at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from gedi.settings import Count, Rule, at_most
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Devices, processes and machines."""
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"  # auto: the fastest available
+    devices: Count = 1  # processes on this machine, one per device
+    nodes: Annotated[Count, at_most(2**16)] = 1  # machines
+    precision: Literal["32", "bf16-mixed"] = "32"  # of the networks; sampling, Sinkhorn and losses stay in float32
+    timeout: Annotated[float, Rule("lie between 0 and 10,000,000 seconds", lambda time: 0 < time < 1e7)] = (
+        600.0  # how long a process waits for the others before it gives up
+    )
+
+    @property
+    def processes(self) -> int:
+        """All processes of the run."""
+        return self.devices * self.nodes

@@ -1,0 +1,73 @@
+"""plan.yaml: what was asked for, as it was asked for; older plans are read, and broken ones are refused by name."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from gedi import runs
+from gedi.errors import RunError
+from gedi.runs import Plan
+from gedi.training.hardware import Hardware
+
+
+@pytest.fixture
+def plan(begun):
+    return Plan.read(begun)
+
+
+def test_a_plan_is_read_back_as_it_was_written(plan, tmp_path):
+    full = replace(plan, label_column="kind", drop=["id"], groups_sha256="0", tensorboard=True)
+    full = replace(full, hardware=Hardware("auto", 1, 2, "bf16-mixed", 30.0))
+    full.write(tmp_path)
+    assert Plan.read(tmp_path) == full
+
+
+def test_the_file_has_these_entries_in_this_order(plan, tmp_path):
+    plan.write(tmp_path)
+    content = yaml.safe_load((tmp_path / runs.PLAN).read_text())
+    names = ["data", "label_column", "drop", "rows_sha256", "groups_sha256", "n_clusters", "method", "seed", "hardware"]
+    assert list(content) == [*names, "tensorboard", "training"]
+    assert content["hardware"] == {"device": "cpu", "devices": 1, "nodes": 1, "precision": "32", "timeout": 600.0}
+
+
+def changed(plan, folder, **changes):
+    plan.write(folder)
+    content = yaml.safe_load((folder / runs.PLAN).read_text()) | changes
+    content = {name: value for name, value in content.items() if value != "missing"}
+    (folder / runs.PLAN).write_text(yaml.safe_dump(content))
+    return folder
+
+
+def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
+    newer = dict.fromkeys(("label_column", "drop", "groups_sha256", "hardware", "tensorboard"), "missing")
+    assert Plan.read(changed(plan, tmp_path, unknown=3, **newer)) == plan
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"n_clusters": 0}, "n_clusters must be positive, got 0"),
+        ({"seed": -1}, "seed must lie between 0 and"),
+        ({"seed": True}, "seed must be a whole number"),
+        ({"method": 3}, "method must be text, got 3"),
+        ({"label_column": ["a"]}, "label_column must be text or null"),
+        ({"drop": "id"}, "drop must be a list, got 'id'"),
+        ({"drop": ["id", 3]}, "drop must hold names"),
+        ({"tensorboard": "yes"}, "tensorboard must be true or false, got 'yes'"),
+        ({"hardware": [1]}, "hardware must be"),
+        ({"hardware": {"device": "tpu"}}, "hardware.device must be auto, cpu, cuda or mps, got 'tpu'"),
+        ({"hardware": {"devicez": "cpu"}}, "no setting hardware.devicez; the nearest is hardware.device"),
+        ({"hardware": {"devices": 10**6}}, "hardware must not ask for more devices than there are"),
+        ({"hardware": {"nodes": 0}}, "hardware.nodes must be positive"),
+        ({"hardware": {"timeout": 0}}, "hardware.timeout must lie between"),
+        ({"training": [1]}, "'training' is not a mapping"),
+        ({"training": "missing"}, "is not the plan of a run"),
+        ({"seed": "missing"}, "is not the plan of a run"),
+        ({"data": "rows.csv"}, "data must be known data, or the absolute path"),
+        ({"data": 5}, "data must be text, got 5"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_by_name(plan, tmp_path, refused, changes, expected):
+    with refused(RunError, match=expected):
+        Plan.read(changed(plan, tmp_path, **changes))
