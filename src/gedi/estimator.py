@@ -1,4 +1,4 @@
-"""GEDI, the scikit-learn face."""
+"""GEDI as a scikit-learn estimator."""
 
 # pyright: reportMissingTypeStubs=false
 from __future__ import annotations
@@ -26,10 +26,11 @@ from gedi.objectives.symbolic import Symbolic, constraint_change
 from gedi.training.config import TrainingConfig
 from gedi.training.fit import fit_rows
 from gedi.training.journal import Hooks, Progress
+from gedi.training.methods import METHODS
 from gedi.training.model import TrainedModel
-from gedi.training.presets import configure
+from gedi.training.presets import PRESETS, configure
 
-ASKED = {"preset": str, "method": str, "n_init": int, "training": dict, "random_state": int}  # as a run keeps them
+KEPT = {"preset": str, "method": str, "n_init": int, "training": dict, "random_state": int}  # with a run, by type
 
 
 class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
@@ -40,28 +41,26 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     n_clusters : int
         How many clusters to find.
     preset : str or None
-        Named settings ("toy", "rows", "digits", "images", "smoke", "paper", "paper-svhn", "paper-cifar10",
-        "paper-cifar100", "paper-mnist"); None chooses by the data's shape.
+        Named settings: ``gedi.training.presets.PRESETS``. None chooses by the data's shape.
     method : str
-        "gedi", or another method trained by the same code: "gedi-1", "jem", "swav", "barlow", "vicreg", "w-mse",
-        "simclr", "protocpc", "ebclr".
+        What to train: ``gedi.training.methods.METHODS``. The command ``gedi methods`` explains them.
     constraint : Constraint, path, text or None
-        What must hold between the clusters of rows that belong together (docs/logic.md). Every variable has
-        ``n_clusters`` values; the rows of a group follow each other, unless ``fit`` is given ``groups``.
+        A rule that the clusters of rows in a group must satisfy (docs/logic.md). Every variable has ``n_clusters``
+        values; the rows of a group are consecutive, unless ``fit`` is given ``groups``.
     n_init : int or None
-        Starts tried on the same energy; the lowest objective is kept. None: the preset's.
+        Starts tried on the same energy; the lowest objective is kept. None: as in the preset.
     training : mapping or None
-        Settings to change, nested or by dotted path: ``{"dam.steps": 5}``.
+        Settings to change, nested or by dotted path: ``{"dam.steps": 5}`` (docs/settings.md).
     random_state : int, RandomState or None
-        An int gives identical results twice.
+        The same int gives the same results.
     verbose : int
         1 reports progress on standard error.
 
     Attributes
     ----------
     labels_ : cluster of every training row.
-    n_iter_ : iterations of both steps.
-    objective_ : smoothed label-free objective of the kept start.
+    n_iter_ : iterations of all stages and starts.
+    objective_ : smoothed objective of the start that was kept; no labels are involved.
     model_ : the trained model.
 
     Examples
@@ -101,12 +100,11 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
         """Train on rows [n, d], or images [n, H, W] or [n, H, W, C]; ``y`` is ignored.
 
-        ``groups`` [g, k] are the places of the rows that the constraint's k variables stand for.
+        ``groups`` [g, k]: for each group, the indices of the rows that the constraint's k variables stand for.
         """
-        image_shape = _image_shape(X)
-        given: Any = _flat(X) if image_shape else X
+        given, image_shape = _as_rows(X)
         validate_data(self, given, skip_check_array=True)
-        # One cluster is a density without clusters; scikit-learn's conventions ask that it works.
+        # One cluster is a density without clusters; scikit-learn's checks expect it to work.
         rows = check_rows(given, n_clusters=self.n_clusters, fewest_clusters=1, images=image_shape is not None)
         config = self.settings(rows.shape[1], image_shape)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -121,7 +119,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
             hooks=Hooks(progress=report),
         )
         names: Any = getattr(self, "feature_names_in_", None)
-        if names is not None:  # of a data frame: the command line reads files by them
+        if names is not None:  # of a data frame; the command line reads files by them
             self.model_.results["columns"] = [str(name) for name in names]
         self.model_.results["asked"] = self._asked()
         self._set_learned(rows)
@@ -146,22 +144,22 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         return self._model().transform(self._rows(X))
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Unnormalised log density, higher is more typical; methods without a density never trained it."""
+        """Unnormalised log density, higher is more typical; untrained in methods without a density."""
         return self._model().score_samples(self._rows(X))
 
     def ood_score(self, X: Any) -> np.ndarray:
-        """-||d log p / dx||, higher is more in-distribution; methods without a density never trained it."""
+        """-||d log p / dx||, higher is more in-distribution; untrained in methods without a density."""
         return self._model().ood_score(self._rows(X))
 
     def sample(self, n_samples: int = 1, *, random_state: int = 0) -> np.ndarray:
-        """New rows [n_samples, d] drawn from the model's density; of images, all pixels of one in a row.
+        """New rows [n_samples, d] drawn from the model's density; an image is a row of all its pixels.
 
-        Methods without a density ("swav", "barlow", ...) never trained it: their samples tell nothing of the data.
+        Methods without a density ("swav", "barlow", ...) never train it: their samples say nothing about the data.
         """
         return self._model().sample(n_samples, seed=random_state)
 
     def save(self, folder: str | Path) -> None:
-        """Write a RUN folder; an existing one is not written over."""
+        """Write a RUN folder; an existing one is never overwritten."""
         model = self._model()
         with runs.claimed(folder) as made:
             runs.save(model, made)
@@ -179,10 +177,10 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         token: str | None = None,
         commit_message: str | None = None,
     ) -> str:
-        """Upload the model and a card made from its results to the Hugging Face hub; returns the commit's address.
+        """Upload the model, with a card made from its results, to the Hugging Face hub; returns the commit's URL.
 
-        Needs ``pip install 'gedi[hub]'``. ``repo_id`` is "user/model" and is made if it is not there; without
-        ``token`` the one of ``hf auth login`` is used.
+        Needs ``pip install 'gedi[hub]'``. ``repo_id`` is "user/model", and is created if it does not exist. Without
+        ``token``, the one from ``hf auth login`` is used.
         """
         return hub.push(self._model(), repo_id, private=private, token=token, message=commit_message)
 
@@ -201,13 +199,13 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         estimator = cls(n_clusters=model.n_clusters, **_given(model))
         estimator.model_ = model
         estimator.n_features_in_ = model.n_features
-        if model.columns is not None:  # scikit-learn refuses a data frame whose columns stand in another order
+        if model.columns is not None:  # scikit-learn then refuses a data frame with its columns in another order
             estimator.feature_names_in_ = np.array(model.columns, dtype=object)
         estimator._set_learned(None)
         return estimator
 
     def _asked(self) -> dict[str, Any]:
-        """What was given, kept with the run so that a model read back can be cloned and trained again."""
+        """The parameters, kept with the run so that a loaded model can be cloned and trained again."""
         asked = {"preset": self.preset, "method": self.method, "constraint": self.constraint is not None}
         asked |= {"n_init": None if self.n_init is None else int(self.n_init)}
         asked |= {"training": None if self.training is None else dict(self.training)}
@@ -230,22 +228,29 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> np.ndarray:
         self._model()
-        shape, known = _image_shape(X), self.model_.image_shape
+        (given, shape), known = _as_rows(X), self.model_.image_shape
         if shape and known and shape != tuple(known):
             raise DataError(f"Expected images of shape {tuple(known)}, as in training, got {shape}.")
-        given: Any = _flat(X) if shape else X
         rows = check_rows(given, n_clusters=None, allow_single_row=True, images=shape is not None)
         validate_data(self, given, reset=False, skip_check_array=True)
         return rows
 
 
+# `help(GEDI)` lists the names themselves.
+GEDI.__doc__ = (
+    (GEDI.__doc__ or "")
+    .replace("``gedi.training.presets.PRESETS``", ", ".join(map(repr, PRESETS)))
+    .replace("``gedi.training.methods.METHODS``", ", ".join(map(repr, METHODS)))
+)
+
+
 def _given(model: TrainedModel) -> dict[str, Any]:
-    """The parameters that a run was fitted with, as far as it tells; its results may come from a stranger."""
+    """The parameters that a run was fitted with, as far as it kept them; its results may come from a stranger."""
     given: dict[str, Any] = {"random_state": model.seed}
     if not isinstance(model.results.get("asked"), dict):
         return given
     asked: dict[str, Any] = model.results["asked"]
-    given |= {name: asked[name] for name, kind in ASKED.items() if type(asked.get(name)) is kind}
+    given |= {name: asked[name] for name, kind in KEPT.items() if type(asked.get(name)) is kind}
     if asked.get("random_state", model.seed) is None:
         given["random_state"] = None
     symbolic = model.config.objective.get("symbolic")
@@ -254,13 +259,10 @@ def _given(model: TrainedModel) -> dict[str, Any]:
     return given
 
 
-def _image_shape(x: Any) -> tuple[int, int, int] | None:
-    """(H, W, C) of an array of images; None for rows, and for what is no array."""
-    return image_shape_of(getattr(x, "shape", ()), "X")
-
-
-def _flat(x: Any) -> np.ndarray:
-    return np.asarray(x).reshape(len(x), math.prod(x.shape[1:]))
+def _as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:
+    """An array of images as flat rows, with their (H, W, C); anything else as it is, with None."""
+    shape = image_shape_of(getattr(x, "shape", ()), "X")
+    return (np.asarray(x).reshape(len(x), math.prod(x.shape[1:])) if shape else x), shape
 
 
 def _report_to_stderr(progress: Progress) -> None:

@@ -1,6 +1,6 @@
 """Runs on the Hugging Face hub: safetensors, JSON, YAML and a model card, nothing that is executed.
 
-A repository is a stranger's folder: what comes down is read by the same checks as any RUN folder.
+A repository belongs to a stranger: what is downloaded passes the same checks as any RUN folder.
 """
 
 # pyright: reportUnnecessaryIsInstance=false
@@ -28,9 +28,10 @@ REPO_ID = re.compile(r"[\w-][\w.-]{0,95}(/[\w-][\w.-]{0,95})?", re.ASCII)
 def push(
     model: TrainedModel, repo_id: str, *, private: bool = False, token: str | None = None, message: str | None = None
 ) -> str:
-    """Upload a model with its card; returns the address of the commit."""
+    """Upload a model with its card; returns the commit's URL."""
     hub = _library()
-    _check_id(repo_id)
+    if not isinstance(repo_id, str) or not REPO_ID.fullmatch(repo_id):
+        raise RunError(f"{shown(str(repo_id), 150)!r} is not a repository's name: use one such as user/model.")
     with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
         runs.save(model, Path(folder))
         (Path(folder) / CARD).write_text(model_card(model, repo_id), encoding="utf-8")
@@ -43,13 +44,13 @@ def push(
                 allow_patterns=[*FILES, CARD],
                 commit_message=message or "Upload a gedi model",
             )
-        except Exception as error:  # the library's own errors share no base with those of the network under it
+        except Exception as error:  # the library's errors and those of the network under it share no base class
             raise _failed(f"{repo_id} could not be uploaded", error) from error
     return str(commit)
 
 
 def pull(place: str | Path, *, revision: str | None = None, token: str | None = None) -> TrainedModel:
-    """The model in a folder of this machine, or else in a repository of the hub."""
+    """The model in a local folder, or in a repository of the hub if there is no such folder."""
     if Path(place).is_dir():
         return runs.load(place)
     if isinstance(place, Path) or not REPO_ID.fullmatch(place):
@@ -68,19 +69,19 @@ def pull(place: str | Path, *, revision: str | None = None, token: str | None = 
 
 
 def _copy(snapshot: Path, folder: Path, repo_id: str) -> None:
-    """The hub's cache holds links to what it downloaded, and a RUN folder may hold none."""
+    """Copy a snapshot's files: the hub's cache holds links, which a RUN folder may not."""
     for name in FILES:
         limit = MODEL_BYTES if name == runs.MODEL else TEXT_BYTES
         path = snapshot / name
         if not path.is_file():
             continue
         if path.stat().st_size > limit:
-            raise RunError(f"{name} of {repo_id} has {path.stat().st_size:,} bytes, at most {limit:,} are expected.")
+            raise RunError(f"{name} of {repo_id} has {path.stat().st_size:,} bytes; the limit is {limit:,}.")
         shutil.copyfile(path, folder / name)
 
 
 def model_card(model: TrainedModel, repo_id: str) -> str:
-    """What the hub shows beside the files: what the model is, how it was made, how to load it."""
+    """The page that the hub shows: what the model is, how it was made, how to load it."""
     results = model.results
     made = _mapping(results, "provenance")
     versions = _mapping(made, "versions")
@@ -107,13 +108,13 @@ def model_card(model: TrainedModel, repo_id: str) -> str:
         _table("trained", {name: value for name, value in facts.items() if value not in (None, "")}),
     ]
     if scores:
-        parts += ["Agreement with labels that training never saw, on the data trained on:", _table("score", scores)]
-    parts.append("The files are safetensors, JSON and YAML; loading them runs nothing.")
+        parts += ["Agreement with the labels of the training data, which training never saw:", _table("score", scores)]
+    parts.append("The files are safetensors, JSON and YAML: loading them runs no code.")
     return "\n\n".join(parts) + "\n"
 
 
 def _mapping(results: dict[str, Any], name: str) -> dict[str, Any]:
-    """A part of a results file, which may be anybody's."""
+    """A part of a results file, which may come from a stranger."""
     value = results.get(name)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -128,13 +129,8 @@ def _number(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Words of a results file, as words: no markup, no links, no end of the table."""
+    """Text from a results file as plain text: no markup, no links, no new table cells."""
     return re.sub(r"([\\`*_\[\]<>|#!~])", r"\\\1", shown(text, 200))
-
-
-def _check_id(repo_id: str) -> None:
-    if not isinstance(repo_id, str) or not REPO_ID.fullmatch(repo_id):
-        raise RunError(f"{shown(str(repo_id), 150)!r} is not a repository's name: use one such as user/model.")
 
 
 def _library() -> Any:
