@@ -132,7 +132,7 @@ def test_rows_are_read_as_height_width_channels():
 
 
 def test_many_images_without_a_gradient_go_through_in_parts(monkeypatch):
-    monkeypatch.setattr(encoders, "AT_ONCE", 3)
+    monkeypatch.setattr(encoders.ImageEncoder, "rows_at_once", 3)
     net, x = encoder(), torch.randn(7, 240)
     sizes = []
     net.resnet.register_forward_hook(lambda module, given, found: sizes.append(len(given[0])))

@@ -30,6 +30,7 @@ SMALL = {
     "objective.clustering.queue": 100,
     "objective.clustering.frozen": 3,
     "sampler.buffer_size": 100,
+    "dam.every": 2,  # losses that are not of every iteration count, too
 }
 
 

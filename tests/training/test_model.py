@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gedi.errors import DataError
-from gedi.training.build import ROWS_AT_ONCE
+from gedi.nets import MLPEncoder
 
 ANSWERS = ("predict_proba", "transform", "score_samples", "ood_score")
 
@@ -22,7 +22,7 @@ def test_a_row_gets_the_same_answer_alone_and_in_company(fitted, blobs, answer):
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_long_data_is_answered_in_pieces(fitted, blobs, answer, monkeypatch):
     whole = getattr(fitted, answer)(blobs)
-    monkeypatch.setitem(ROWS_AT_ONCE, "mlp", 7)
+    monkeypatch.setattr(MLPEncoder, "rows_at_once", 7)
     np.testing.assert_allclose(getattr(fitted, answer)(blobs), whole, atol=1e-9, rtol=0)
 
 

@@ -1,7 +1,7 @@
 """Networks: encoders, heads, GediNet (all of them together), and the densities p_Psi(x)."""
 
 from gedi.nets.densities import ClusterDensity, ContrastiveDensity, Density, EnergyDensity, score
-from gedi.nets.encoders import ImageEncoder, MLPEncoder, ResNet8
+from gedi.nets.encoders import Encoder, ImageEncoder, MLPEncoder, ResNet8
 from gedi.nets.flow import FlowDensity
 from gedi.nets.gedinet import GediNet
 from gedi.nets.heads import Projector, Prototypes
@@ -11,6 +11,7 @@ __all__ = [
     "ClusterDensity",
     "ContrastiveDensity",
     "Density",
+    "Encoder",
     "EnergyDensity",
     "FlowDensity",
     "GediNet",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -14,7 +15,6 @@ from gedi.errors import ConfigError, DataError
 
 SLOPE = 0.2  # of the ResNet's leaky ReLUs
 SMALLEST = 8  # pixels: two poolings leave 2x2
-AT_ONCE = 256  # images per pass without gradients: whole data sets pass through, and must not fill the memory
 
 
 class SiLU(nn.SiLU):
@@ -45,7 +45,18 @@ Activation = SiLU | LeakyReLU | Sine
 ACTIVATIONS: dict[str, type[SiLU] | type[LeakyReLU]] = {"silu": SiLU, "leaky_relu": LeakyReLU}
 
 
-class MLPEncoder(nn.Module):
+class Encoder(nn.Module):
+    """Flat rows [n, d] -> representations [n, size]; each depends on its own row alone, so there is no batch norm.
+
+    An encoder that knows d u^T enc(x) / dx in closed form has a method ``input_gradient(x, u)``; samplers then use it.
+    """
+
+    rows_at_once: ClassVar[int] = 4096  # of one pass over many rows: more would fill the memory
+    is_exact: ClassVar[bool] = True  # answers in double precision: a row's answer does not depend on its batch
+    input_gradient: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
+
+
+class MLPEncoder(Encoder):
     """Plain MLP for rows (Appendix G: two hidden layers of 100 neurons), without normalisation layers.
 
     There is deliberately no batch norm: the energy of one point must not depend on the other points of its batch.
@@ -157,8 +168,11 @@ class ResNet8(nn.Module):
         return F.leaky_relu(h, SLOPE).mean((2, 3))
 
 
-class ImageEncoder(nn.Module):
+class ImageEncoder(Encoder):
     """`ResNet8` on flat rows [n, H * W * C], the form the samplers work in; pixels are in the order (H, W, C)."""
+
+    rows_at_once = 256
+    is_exact = False  # convolutions would take twice the time in double precision
 
     def __init__(self, image_shape: tuple[int, ...], width: int) -> None:
         super().__init__()
@@ -172,9 +186,9 @@ class ImageEncoder(nn.Module):
         self.resnet = ResNet8(channels, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if torch.is_grad_enabled() or len(x) <= AT_ONCE:
+        if torch.is_grad_enabled() or len(x) <= self.rows_at_once:
             return self._encode(x)
-        return torch.cat([self._encode(part) for part in x.split(AT_ONCE)])
+        return torch.cat([self._encode(part) for part in x.split(self.rows_at_once)])
 
     def _encode(self, x: torch.Tensor) -> torch.Tensor:
         # Channels are the last of (H, W, C) already: to the ResNet this is channels_last without a copy.

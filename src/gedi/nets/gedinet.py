@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gedi.nets.densities import Density, EnergyDensity, Support, evaluating
-from gedi.nets.encoders import MLPEncoder
+from gedi.nets.encoders import Encoder
 from gedi.nets.heads import Classifier, Projector, Prototypes
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ class GediNet(nn.Module):
 
     def __init__(
         self,
-        encoder: nn.Module,
+        encoder: Encoder,
         *,
         representation: int,
         embedding: int,
         projector_hidden: int,
         n_clusters: int,
         head: str = "projector",
-        energy_encoder: nn.Module | None = None,
+        energy_encoder: Encoder | None = None,
         density: Callable[[GediNet, Support | None], Density] | None = None,
         support: Support | None = None,
     ) -> None:
@@ -61,7 +61,7 @@ class GediNet(nn.Module):
         self.density = energy_density(self, support) if density is None else density(self, support)
 
     @property
-    def energy_encoder(self) -> nn.Module:
+    def energy_encoder(self) -> Encoder:
         """The encoder under the energy: the clusters' too, unless there are two."""
         return self.encoder if self.own_energy_encoder is None else self.own_energy_encoder
 
@@ -72,7 +72,7 @@ class GediNet(nn.Module):
     def energy_gradient(self, x: torch.Tensor) -> torch.Tensor:
         """d u^T enc(x) / dx, in closed form, for encoders that have one."""
         encoder = self.energy_encoder
-        assert isinstance(encoder, MLPEncoder)
+        assert encoder.input_gradient is not None
         return encoder.input_gradient(x, self.energy_head.weight[0])
 
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
@@ -105,5 +105,6 @@ class GediNet(nn.Module):
 
 def energy_density(net: GediNet, support: Support | None) -> EnergyDensity:
     """The paper's log p(x) = u^T enc(x) + const, on the net's own encoder."""
-    gradient = net.energy_gradient if isinstance(net.energy_encoder, MLPEncoder) else None
+    has_gradient = getattr(net.energy_encoder, "input_gradient", None) is not None
+    gradient = net.energy_gradient if has_gradient else None
     return EnergyDensity(net.energy, gradient=gradient, support=support)

@@ -146,7 +146,8 @@ class ExpectedCheckpoint:
         _check_all(
             {
                 "history": _are_mappings(history),
-                "seconds": isinstance(seconds, dict) and all(map(_is_number, seconds.values())),
+                "seconds": _are_numbers(seconds),
+                "values": _are_numbers(counters.get("values", {})),
                 "elapsed": _is_number(counters["elapsed"], 0, 1e12),
                 "walk_crossing": counters["walk_crossing"] is None or _is_number(counters["walk_crossing"]),
                 "guard.events": _are_mappings(events) and all({"stage", "remedy"} <= event.keys() for event in events),
@@ -164,6 +165,7 @@ class ExpectedCheckpoint:
         checks = {"stage": counters["stage"] in self.stages}
         checks |= {name: _is_count(counters[name]) for name in ("iteration", "attempt", "gradient_evaluations")}
         checks["objective"] = counters["objective"] is None or _is_number(counters["objective"])
+        checks["judged"] = _are_numbers(counters.get("judged", {}))
         for name in ("best", "kept"):
             objective, iteration = counters[name]
             checks[name] = (objective is None or _is_number(objective)) and type(iteration) is int
@@ -230,6 +232,10 @@ def _is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> 
 
 def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value <= 2**62
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_number, value.values()))
 
 
 def _are_mappings(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,11 @@ from gedi.data import Scaler
 from gedi.data.augment import Augment, row_augmentation
 from gedi.data.scaled_rows import Rows, scaled
 from gedi.errors import ConfigError
-from gedi.nets import GediNet, ImageEncoder, MLPEncoder
+from gedi.nets import Encoder, GediNet, ImageEncoder, MLPEncoder
 from gedi.objectives.generative import Energy
 from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
 from gedi.training.config import NetConfig, TrainingConfig, check
-
-ROWS_AT_ONCE = {"mlp": 4096, "resnet8": 256}  # rows of one forward pass, by encoder: more would fill the memory
 
 
 @dataclass(frozen=True)
@@ -125,27 +124,33 @@ def assemble(
 ) -> GediNet:
     """A GediNet with weights from torch's global generator; on the meta device, with shapes alone."""
     sizes, generative = config.net, config.objective.get("generative", Energy())
-    encoder = _encoder(sizes, n_features, image_shape)
+    make = ENCODERS[sizes.encoder]
     return GediNet(
-        encoder,
+        make(sizes, n_features, image_shape),
         representation=sizes.representation,
         embedding=sizes.embedding,
         projector_hidden=sizes.projector_hidden,
         n_clusters=n_clusters,
         head=sizes.head,
-        energy_encoder=_encoder(sizes, n_features, image_shape) if sizes.two_encoders else None,
+        energy_encoder=make(sizes, n_features, image_shape) if sizes.two_encoders else None,
         density=lambda net, support: generative.density(net, n_features, support),
         support=box if sizes.walls else None,
     )
 
 
-def _encoder(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> MLPEncoder | ImageEncoder:
-    if config.encoder == "resnet8":
-        if image_shape is None:
-            raise ConfigError(
-                f"training.net.encoder resnet8 takes images, and the data are rows of {n_features} features: give an "
-                "array [n, height, width, channels], or use training.net.encoder mlp."
-            )
-        return ImageEncoder(image_shape, config.representation)
+def _mlp(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
     frequency = config.frequency if config.first == "waves" else None
     return MLPEncoder(n_features, config.hidden, config.representation, config.activation, frequency=frequency)
+
+
+def _resnet8(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
+    if image_shape is None:
+        raise ConfigError(
+            f"training.net.encoder resnet8 takes images, and the data are rows of {n_features} features: give an "
+            "array [n, height, width, channels], or use training.net.encoder mlp."
+        )
+    return ImageEncoder(image_shape, config.representation)
+
+
+# The choices of training.net.encoder.
+ENCODERS: dict[str, Callable[[NetConfig, int, tuple[int, ...] | None], Encoder]] = {"mlp": _mlp, "resnet8": _resnet8}

@@ -12,7 +12,7 @@ from gedi.data.scaled_rows import joined
 from gedi.objectives.term import Loss, temperature
 from gedi.objectives.views import Views
 from gedi.sampling import DamInfo, ReplayBuffer, dam, sgld
-from gedi.training.build import ROWS_AT_ONCE, Prepared, box_around, build_net
+from gedi.training.build import Prepared, box_around, build_net
 from gedi.training.config import StageConfig, longest_queue
 from gedi.training.guard import Guard, cold_sampler, divergence, worries
 from gedi.training.journal import Hooks, Journal
@@ -45,7 +45,6 @@ class Engine:
         self.guard = Guard(self.config.guard)
         self.walk_crossing: float | None = None  # share of the start's walks that change cluster
         self.state = self._new_state()
-        self._judging: set[str] = set()  # losses by which states and starts are compared
         self.recovery = Recovery(self)
         self.recovery.resume()
         self.journal.open()
@@ -91,11 +90,11 @@ class Engine:
         if self.is_before(name):
             # Empty moments: those of the stage before belong to other losses.
             state.optimiser = adam(state.net, config)
-            state.stage, state.iteration, state.objective = name, 0, None
+            state.stage, state.iteration, state.objective, state.judged = name, 0, None, {}
             self.guard.begin_stage(pack(state))
+            self.values.clear()  # a line of history tells of its own stage only
             if name == "step1" and config.iterations and (symptom := cold_sampler(self.config.sampler)) is not None:
                 self.recovery.warn(symptom)
-        self.values.clear()  # a line of history tells of its own stage only
         state.net.train()
         while state.iteration < config.iterations:
             for group in state.optimiser.param_groups:
@@ -300,7 +299,7 @@ class Engine:
 
     def of_all(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """A function of all rows, in blocks that a forward pass can hold."""
-        blocks = self.x.split(ROWS_AT_ONCE[self.config.net.encoder])
+        blocks = self.x.split(self.state.net.encoder.rows_at_once)
         return joined((function(x) for x in blocks), len(self.x))
 
     def remember(self, views: Views) -> None:
@@ -330,7 +329,7 @@ class Engine:
             self.recovery.warn(symptom)
         with self.journal.timed("optimiser"):
             optimiser.step()
-        self._judging |= {name for name, loss in losses.items() if loss.judges}
+        self.state.judged |= {name: self.values[name] for name, loss in losses.items() if loss.judges}
         self._smooth_objective()
 
     def _holds_prototypes(self) -> bool:
@@ -338,7 +337,7 @@ class Engine:
         return state.stage == "step2" and any(term.holds_prototypes(state.iteration) for term in terms)
 
     def _smooth_objective(self) -> None:
-        parts = [value for name, value in self.values.items() if name in self._judging]
+        parts = list(self.state.judged.values())
         if self.state.stage == "step2" and parts:
             now, old = sum(parts) / len(parts), self.state.objective
             self.state.objective = now if old is None else SMOOTHING * old + (1 - SMOOTHING) * now

@@ -11,7 +11,7 @@ from gedi.data.scaled_rows import Rows, joined
 from gedi.nets import GediNet
 from gedi.objectives.generative import settled
 from gedi.sampling import Box
-from gedi.training.build import ROWS_AT_ONCE, Prepared, prepare
+from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
@@ -76,6 +76,6 @@ def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, config: Training
         return net.eval().density.sample(len(chains), torch.Generator().manual_seed(0))  # type: ignore[return-value]
     if config.sampler.burn_in is None:
         return chains
-    size = ROWS_AT_ONCE[config.net.encoder]
+    size = net.encoder.rows_at_once
     data, sampled = (joined(map(net.eval().log_density, rows.split(size)), len(rows)) for rows in (x, chains))
     return chains[settled(data, sampled, config.sampler.burn_in)]

@@ -62,10 +62,20 @@ class Journal:
         self.seconds: dict[str, float] = {name: 0.0 for name in ("data", "sgld", "dam", "loss", "optimiser")}
         self._began = time.monotonic()
 
-    def go_on_from(self, history: list[dict[str, Any]], seconds: dict[str, float], elapsed: float) -> None:
+    def pack(self) -> dict[str, Any]:
+        """All of it, as part of a checkpoint."""
+        return {
+            "history": self.history,
+            "values": self.values,
+            "seconds": self.seconds,
+            "elapsed": self.elapsed(),
+        }
+
+    def unpack(self, counters: dict[str, Any]) -> None:
         """Take up the journal of a checkpoint."""
-        self.history, self.seconds = history, seconds
-        self._began -= elapsed
+        self.history, self.seconds = counters["history"], self.seconds | counters["seconds"]
+        self.values.update(counters.get("values", {}))  # earlier versions did not save them
+        self._began -= counters["elapsed"]
 
     def elapsed(self) -> float:
         """Seconds of training, those before a stop included."""

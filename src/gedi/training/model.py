@@ -20,7 +20,6 @@ from gedi.nets import GediNet, score
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import temperature
 from gedi.sampling import Box, sgld
-from gedi.training.build import ROWS_AT_ONCE
 from gedi.training.config import TrainingConfig
 
 
@@ -41,8 +40,7 @@ class TrainedModel:
 
     def __post_init__(self) -> None:
         # Double precision: a row's answer must not depend on which rows share its batch, and BLAS rounds by batch size.
-        # Convolutions would take twice the time for it: an image's answer is the same up to rounding.
-        self._type = torch.float64 if self.config.net.encoder == "mlp" else torch.float32
+        self._type = torch.float64 if self.net.encoder.is_exact else torch.float32
         self._exact = copy.deepcopy(self.net).to(self._type).eval().requires_grad_(False)
 
     def __repr__(self) -> str:
@@ -152,12 +150,12 @@ class TrainedModel:
                 generator=generator,
             )
 
-        at_once = n if self.config.net.encoder == "mlp" else ROWS_AT_ONCE[self.config.net.encoder]
+        at_once = n if self.net.encoder.is_exact else self.net.encoder.rows_at_once
         moved = torch.cat([move(some) for some in starts.split(at_once)])
         return self.scaler.inverse(moved.numpy(), dtype=np.float64)
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
-        size = ROWS_AT_ONCE[self.config.net.encoder]
+        size = self.net.encoder.rows_at_once
         starts = range(0, len(x), size)
         blocks = (torch.from_numpy(self.scaler.transform(x[i : i + size])).to(self._type) for i in starts)
         with torch.no_grad():

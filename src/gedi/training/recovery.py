@@ -55,6 +55,7 @@ class Recovery:
         if state.noise is not state.generator:
             state.noise.manual_seed(mixed(run.seed, guard.total, 1 + run.world.rank))
         run.values.clear()
+        state.judged.clear()
         return True
 
     def remember_if_calm(self) -> None:
@@ -88,14 +89,13 @@ class Recovery:
 
     def _packed(self) -> Packed:
         """All state of all processes."""
-        run, journal = self.run, self.run.journal
+        run = self.run
         tensors, counters = pack(run.state)
         if run.state.noise is not run.state.generator:
             tensors["noise"] = run.state.noise.get_state()
         good, guard = run.guard.pack()
-        extra = {"history": journal.history, "seconds": journal.seconds, "walk_crossing": run.walk_crossing}
-        extra |= {"elapsed": journal.elapsed(), "processes": run.world.size}
-        return run.world.gathered(tensors | good, OWN), counters | guard | extra
+        extra = {"walk_crossing": run.walk_crossing, "processes": run.world.size}
+        return run.world.gathered(tensors | good, OWN), counters | guard | run.journal.pack() | extra
 
     def resume(self) -> None:
         """Take up the newest checkpoint, if there is one."""
@@ -109,7 +109,7 @@ class Recovery:
             run.journal.tell(f"a damaged checkpoint was skipped: {line}")
 
     def _restore(self, tensors: Tensors, counters: dict[str, Any]) -> None:
-        run, state, journal = self.run, self.run.state, self.run.journal
+        run, state = self.run, self.run.state
         tensors = run.world.own_parts(tensors, OWN)
         if counters["stage"] in TRAINED:
             state.optimiser = adam(state.net, getattr(run.config, counters["stage"]))
@@ -117,7 +117,7 @@ class Recovery:
         if "noise" in tensors:
             state.noise.set_state(tensors["noise"])
         run.guard.unpack(tensors, counters)
-        journal.go_on_from(counters["history"], journal.seconds | counters["seconds"], counters["elapsed"])
+        run.journal.unpack(counters)
         run.walk_crossing = counters["walk_crossing"]
 
 

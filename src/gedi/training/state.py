@@ -47,6 +47,7 @@ class TrainState:
     kept: Best = field(default_factory=Best)  # of all attempts so far
     after_step1: dict[str, torch.Tensor] = field(default_factory=dict)  # where every attempt starts
     objective: float | None = None  # smoothed objective of step 2
+    judged: dict[str, float] = field(default_factory=dict)  # latest values of the losses it is made of
     marginals: torch.Tensor | None = None  # cluster sizes asked of Sinkhorn; None: equal
     start_labels: torch.Tensor | None = None  # the start's label of every row; None: no start
     gradient_evaluations: int = 0  # evaluations of d log p / dx, in rows
@@ -118,6 +119,7 @@ def pack(state: TrainState) -> tuple[Tensors, dict[str, Any]]:
         "iteration": state.iteration,
         "attempt": state.attempt,
         "objective": state.objective,
+        "judged": dict(state.judged),
         "gradient_evaluations": state.gradient_evaluations,
         "best": [state.best.objective if state.best.weights else None, state.best.iteration],
         "kept": [state.kept.objective if state.kept.weights else None, state.kept.iteration],
@@ -160,3 +162,4 @@ def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> No
         setattr(state, name, tensors[name].to(device, copy=True) if name in tensors else None)
     state.stage, state.iteration, state.attempt = counters["stage"], counters["iteration"], counters["attempt"]
     state.objective, state.gradient_evaluations = counters["objective"], counters["gradient_evaluations"]
+    state.judged = dict(counters.get("judged", {}))  # earlier versions did not save them
