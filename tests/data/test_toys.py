@@ -4,10 +4,11 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import make_circles, make_moons
 
 from gedi.data import toys
+from gedi.data.sources import TOYS
 from gedi.errors import DataError
 
 BALANCED = [toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.blobs]
-SHAPES = [*BALANCED, toys.smile]
+SHAPES = list(TOYS.values())
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -42,7 +42,7 @@ class AugmentConfig:
     rotate: float = 0.0  # images: largest rotation in degrees
     scale: float = 0.0  # images: largest relative change of size
     shear: float = 0.0  # images: largest shear
-    crop: Natural = 0  # images: pixels of reflected border, out of which a window of the image's size is cut
+    crop: Natural = 0  # images: random crop after reflecting the border by this many pixels
     flip: bool = False  # images: mirror left and right, one time in two
     jitter: Share = 0.0  # images: chance that colours are jittered, by the next four
     brightness: Share = 0.4  # factor from 1 - this to 1 + this, as the next two

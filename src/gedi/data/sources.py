@@ -182,7 +182,7 @@ def _named(name: str, split: str, n: int | None, seed: int) -> Dataset:
     if name in TOYS:
         rows = TOY_ROWS[split] if n is None else n
         x, y = TOYS[name](rows, seed=seed + (TEST_SEED_OFFSET if split == "test" else 0))
-        return Dataset(name, x, y, ["x0", "x1"])
+        return Dataset(name, x, y, [f"x{i}" for i in range(x.shape[1])])
     if name == "addition":
         return _addition(split, n, seed)
     return _subset(_digits() if name == "digits" else _named_images(name, split), n, seed)

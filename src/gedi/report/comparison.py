@@ -108,7 +108,7 @@ def has_clustering(run: RunView) -> bool:
 def same_rows(run: RunView, other: RunView) -> bool:
     """Whether two runs have clusters of the same rows, in the same order.
 
-    Data given by hand is one table, of which each run reads its own columns: two draws of the same size are the same
+    Data given by hand is one table, from which each run reads its own columns: two draws of the same size are the same
     draw. Samples kept with the runs must be equal in all numbers and names, since tables of the same name may differ.
     """
     if not (has_clustering(run) and has_clustering(other)) or run.is_given != other.is_given:

@@ -76,7 +76,7 @@ class StartConfig:
     nodes: Annotated[Count, at_most(10_000)] = 150  # micro-clusters: nodes of the graph, grounds of a constraint
     walks: Annotated[Count, at_most(1_000)] = 5  # walks: how many from every row
     fewest: Natural = 5  # walks: rows a micro-cluster needs to be a node; those of smaller ones join the nearest
-    repeats: Annotated[Count, at_most(10_000)] = 40  # kmeans: runs, of which the tightest is kept
+    repeats: Annotated[Count, at_most(10_000)] = 40  # kmeans: number of runs; the tightest is kept
     heads: bool = False  # kmeans: projector and prototypes start as L_NF's projector and the centres, not at random
     ground: Annotated[Natural, at_most(10_000)] = 30  # with a constraint: searches for each cluster's value; 0: none
     tries: Annotated[Count, at_most(1_000)] = 1  # with a constraint: micro-clusterings tried; the better half decides

@@ -125,7 +125,7 @@ METHODS: dict[str, Method] = {
 
 
 def no_nf(config: TrainingConfig) -> None:
-    """Without L_NF, and with one encoder: a density that shares it has to go on learning, or it is forgotten."""
+    """Without L_NF, and with one encoder: a density that shares it must keep training, or it is forgotten."""
     no_nf_two_encoders(config)
     config.net.two_encoders = False
     generative = config.objective["generative"]
