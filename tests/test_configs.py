@@ -23,7 +23,7 @@ def cell_of(path) -> ImageCell:
     return cell
 
 
-def test_the_files_are_those_of_the_presets():
+def test_the_files_are_up_to_date_with_the_presets():
     there = {p.relative_to(FOLDER).as_posix(): p.read_text(encoding="utf-8") for p in FOLDER.rglob("*") if p.is_file()}
     assert there == MADE, "a preset has changed: run python -m gedi.experiments.configs configs"
 
@@ -44,7 +44,7 @@ def test_a_file_is_read_back_as_the_rows_settings(path):
 
 
 @pytest.mark.parametrize("path", MADE)
-def test_a_file_says_its_row_and_a_command_that_is_understood(path):
+def test_a_file_names_its_row_and_a_command_that_parses(path):
     row, command, *_ = MADE[path].splitlines()
     cell = cell_of(path)
     assert re.fullmatch(r"# Table [23] of the paper, .+ on (SVHN|CIFAR-10|CIFAR-100), scale \w+:", row)
@@ -53,7 +53,7 @@ def test_a_file_says_its_row_and_a_command_that_is_understood(path):
     assert args.config == f"configs/{path}" and (FOLDER.parent / args.config).is_file()
 
 
-def test_rows_that_are_no_more_are_removed_and_other_files_are_not(tmp_path):
+def test_files_of_removed_rows_are_deleted_and_other_files_are_kept(tmp_path):
     (tmp_path / "paper").mkdir()
     old, mine = tmp_path / "paper" / "table2-svhn-dino.yaml", tmp_path / "paper" / "mine.yaml"
     old.write_text("x"), mine.write_text("x")

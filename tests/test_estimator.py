@@ -60,7 +60,7 @@ def test_another_random_state_gives_another_run():
     assert not np.array_equal(one.score_samples(X), two.score_samples(X))
 
 
-def test_torchs_and_numpys_own_random_numbers_are_neither_used_nor_moved():
+def test_the_global_generators_are_neither_used_nor_advanced():
     torch.manual_seed(1)
     np.random.seed(1)
     one = tiny().fit(X).score_samples(X)
@@ -178,7 +178,7 @@ def test_a_loaded_model_refuses_columns_in_another_order(tmp_path):
             again.predict(frame[["b", "a"]])
 
 
-def test_what_is_shown_at_a_prompt_is_short(fitted):
+def test_representations_are_short(fitted):
     assert repr(fitted).startswith("GEDI(") and "<style>" in fitted._repr_html_()
     assert re.fullmatch(r"TrainedModel\(2 features, \d clusters, [\d,]+ weights, seed \d+\)", repr(fitted.model_))
     assert repr(load("digits", n=5)) == "Dataset('digits', 5 images of 8 x 8 x 1, labels)"
@@ -192,7 +192,7 @@ def test_samples_are_reproducible(fitted):
 # ---- folders ----
 
 
-def test_a_saved_model_says_the_same(fitted, tmp_path):
+def test_a_saved_model_gives_the_same_answers(fitted, tmp_path):
     fitted.save(tmp_path / "run")
     again = GEDI.load(tmp_path / "run")
     assert again.n_clusters == 2 and again.n_features_in_ == 2
@@ -209,13 +209,13 @@ def test_a_loaded_model_has_the_parameters_that_were_given(tmp_path, options):
 
 
 @pytest.mark.parametrize("asked", [None, 3, {"preset": 3, "training": [1], "random_state": "x", "constraint": True}])
-def test_parameters_that_a_run_does_not_tell_are_the_defaults(fitted, tmp_path, asked):
+def test_parameters_that_a_run_did_not_keep_are_the_defaults(fitted, tmp_path, asked):
     runs.save(replace(fitted.model_, results={"asked": asked}), tmp_path)
     again = GEDI.load(tmp_path)
     assert again.get_params() == GEDI(n_clusters=2, random_state=fitted.model_.seed).get_params()
 
 
-def test_an_existing_folder_is_not_written_over(fitted, tmp_path):
+def test_an_existing_folder_is_not_overwritten(fitted, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(RunError, match="exists already"):
         fitted.save(tmp_path)
@@ -267,7 +267,7 @@ def test_bad_input_is_a_value_error_of_one_line(rows, options, expected):
     assert "\n" not in str(error.value)
 
 
-def test_other_features_than_those_trained_on_are_refused(fitted):
+def test_rows_with_other_features_than_in_training_are_refused(fitted):
     with pytest.raises(ValueError, match=r"3 features.*2 features"):
         fitted.predict(np.ones((2, 3)))
 
@@ -282,6 +282,6 @@ def test_progress_goes_to_standard_error_alone(capfd):
     assert "step1 3/3" in err and "step2 3/3" in err
 
 
-def test_without_verbose_nothing_is_said(capfd):
+def test_without_verbose_nothing_is_printed(capfd):
     tiny().fit(X)
     assert capfd.readouterr() == ("", "")

@@ -1,4 +1,4 @@
-"""GEDI on arrays of images: every usual shape and type trains and is answered; others are refused with a hint."""
+"""GEDI on arrays of images: the usual shapes and types work; others are refused with a hint."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_other_shapes_are_refused_with_a_hint(shape, hint, tmp_path):
     assert f"X has shape {shape}" in str(error.value) and "\n" not in str(error.value)
 
 
-def test_images_of_another_shape_than_those_trained_on_are_refused():
+def test_images_of_another_shape_than_in_training_are_refused():
     model = tiny().fit(images((12, 20, 18)))
     with pytest.raises(ValueError, match=r"Expected images of shape \(20, 18, 1\), as in training, got \(18, 20, 1\)"):
         model.predict(images((3, 18, 20)))

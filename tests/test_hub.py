@@ -61,7 +61,7 @@ def online(tmp_path, monkeypatch):
     return made
 
 
-def test_a_model_comes_back_as_it_went(model, online):
+def test_a_model_survives_upload_and_download(model, online):
     assert model.push_to_hub("me/moons", private=True, token="t", commit_message="m").startswith("https://hub.example")
     again = GEDI.from_pretrained("me/moons", revision="v1", token="t")
     for name in ("predict", "predict_proba", "transform", "score_samples", "ood_score"):
@@ -73,7 +73,7 @@ def test_a_model_comes_back_as_it_went(model, online):
     assert calls["snapshot_download"] == {"revision": "v1", "token": "t"}
 
 
-def test_only_plain_files_go_up(model, online):
+def test_only_plain_files_are_uploaded(model, online):
     model.push_to_hub("me/moons")
     names = {path.name for path in (online.folder / "me/moons").iterdir()}
     assert names == {"config.yaml", "model.safetensors", "results.json", "metrics.jsonl", "README.md"}
@@ -105,7 +105,7 @@ def test_without_the_extra_it_says_what_to_install(model, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["a/b/c", "", "../up", "me/mo ons", "https://hub.example/me/moons", "me/"])
-def test_what_is_no_name_is_refused_before_anything_is_sent(model, online, name):
+def test_an_invalid_name_is_refused_before_anything_is_sent(model, online, name):
     with pytest.raises(RunError, match="repository's name"):
         model.push_to_hub(name)
     if name:
@@ -114,20 +114,20 @@ def test_what_is_no_name_is_refused_before_anything_is_sent(model, online, name)
     assert online.calls == []
 
 
-def test_a_path_that_is_not_there_is_not_asked_for_online(online, tmp_path):
+def test_a_missing_path_is_not_looked_up_online(online, tmp_path):
     with pytest.raises(RunError, match="neither a folder nor"):
         GEDI.from_pretrained(tmp_path / "nowhere")
     assert online.calls == []
 
 
-def test_a_repository_that_is_not_there_is_one_sentence(online):
+def test_a_missing_repository_is_one_sentence(online):
     with pytest.raises(RunError, match=r"me/nothing could not be downloaded: .*Not Found") as error:
         GEDI.from_pretrained("me/nothing")
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "other shapes", "a tag", "no config", "too large"])
-def test_what_comes_down_is_checked_as_any_folder(model, online, damage, monkeypatch):
+def test_downloads_are_checked_like_any_folder(model, online, damage, monkeypatch):
     model.push_to_hub("me/moons")
     folder = online.folder / "me/moons"
     weights, config = folder / "model.safetensors", folder / "config.yaml"
@@ -162,7 +162,7 @@ def test_the_card_says_how_the_model_was_made_and_loads(model, tmp_path):
         assert line in body
 
 
-def test_words_of_a_strangers_results_stay_words(model, tmp_path):
+def test_text_of_a_strangers_results_stays_plain_text(model, tmp_path):
     with runs.claimed(tmp_path / "run") as folder:
         evil = "x | <script>alert(1)</script>\n\n# [click](http://evil.example)"
         runs.save(model.model_, folder, {"data": evil, "scores": {evil: evil}, "seconds": "soon"})

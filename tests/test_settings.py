@@ -1,4 +1,4 @@
-"""The reader of settings: it takes what a field's type says, and tells in one sentence what is wrong with the rest."""
+"""The reader of settings takes what a field's type says, and refuses everything else in one sentence."""
 
 import os
 import subprocess
@@ -99,7 +99,7 @@ def test_a_long_or_hostile_value_is_cut_and_printable():
 
 
 @pytest.mark.parametrize("value", [float("nan"), -0.1])
-def test_ranges_hold_for_values_that_were_set_in_python_too(value):
+def test_ranges_also_hold_for_values_set_in_python(value):
     group = Group()
     group.share = value
     with pytest.raises(ConfigError, match=r"^g\.share must lie between 0 and 1"):
@@ -118,7 +118,7 @@ print(time.process_time() - began)
 """
 
 
-def test_a_whole_config_is_read_at_once_the_first_time_too():
+def test_reading_a_whole_config_is_fast_even_the_first_time():
     """It takes about 10 ms; a general parser took seconds."""
     environment = os.environ | {"PYTHONPATH": str(Path(gedi.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, check=True, env=environment)

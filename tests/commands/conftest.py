@@ -67,7 +67,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture
 def refused(tmp_path, monkeypatch, capsys):
-    """A function: the command is refused in one sentence, and the folder it ran in is as it was."""
+    """A function: the command is refused in one sentence, and leaves its folder unchanged."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words) -> str:

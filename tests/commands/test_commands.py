@@ -128,7 +128,7 @@ def test_the_same_seed_gives_the_same_run(home, tmp_path, gedi, tiny):
     assert files[0] == files[1]
 
 
-def test_labels_in_the_file_do_not_reach_the_training(home, tmp_path, gedi, tiny):
+def test_labels_in_the_file_do_not_affect_training(home, tmp_path, gedi, tiny):
     """The same rows with and without a label column give the same weights."""
     assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 0
     with_labels, without = home / "run", tmp_path / "run"
@@ -157,7 +157,7 @@ def test_predict_writes_parquet_and_npz_with_the_embedding(home, tmp_path, gedi)
     assert table["cluster"].to_pylist() == archive["cluster"].tolist()
 
 
-def test_what_was_trained_without_a_density_says_so(home, tmp_path, capsys, gedi, tiny):
+def test_a_run_without_a_density_is_not_asked_for_one(home, tmp_path, capsys, gedi, tiny):
     run = tmp_path / "run"
     words = ["fit", home / "rows.csv", "--n-clusters", 2, "--out", run, "--method", "swav", *tiny]
     assert gedi(*words, "--training.step1.iterations=0") == 0
@@ -247,7 +247,7 @@ def test_a_setting_may_come_before_the_data(home, tmp_path, gedi, tiny):
 # ---- predictions and samples as files ----
 
 
-def test_predict_in_blocks_says_what_it_says_at_once(home, tmp_path, gedi, monkeypatch, x):
+def test_predict_in_blocks_agrees_with_predict_at_once(home, tmp_path, gedi, monkeypatch, x):
     monkeypatch.setattr(files, "MANY_ROWS", 7)
     model = runs.load(home / "run")
     np.save(tmp_path / "rows.npy", x)
@@ -259,7 +259,7 @@ def test_predict_in_blocks_says_what_it_says_at_once(home, tmp_path, gedi, monke
     np.testing.assert_allclose(answers["embedding_1"], model.transform(x)[:, 1], atol=1e-9, rtol=0)
 
 
-def test_samples_are_the_same_in_every_kind_of_file(home, tmp_path, gedi):
+def test_samples_are_the_same_in_every_file_format(home, tmp_path, gedi):
     parquet = pytest.importorskip("pyarrow.parquet")
     for name in ("s.npz", "s.csv", "s.parquet"):
         assert gedi("sample", home / "run", "-n", 5, "--out", tmp_path / name) == 0

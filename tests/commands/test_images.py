@@ -1,4 +1,4 @@
-"""`gedi fit photos/`: pictures of every kind train and report; what cannot be read is named."""
+"""`gedi fit photos/`: all kinds of pictures are trained on and reported; unreadable files are named."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ def noise(mode, seed, size=(40, 30)):
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """A folder as people have them."""
+    """A folder of mixed pictures, some of them broken."""
     folder = tmp_path_factory.mktemp("photos")
     for i in range(4):
         noise("RGB", i).save(folder / f"plain{i}.png")
@@ -105,7 +105,7 @@ def test_arrays_of_images_train_and_are_evaluated(gedi, tmp_path, capsys, shape,
 
 
 @pytest.mark.parametrize(("black", "white"), [(0, 16), (-1, 1), (0, 255)])
-def test_pictures_come_in_the_values_that_the_run_was_trained_on(gedi, tmp_path, black, white):
+def test_pictures_are_read_in_the_value_range_of_training(gedi, tmp_path, black, white):
     pixels = np.random.default_rng(0).integers(0, 256, (12, 20, 20), dtype=np.uint8)
     values = black + (white - black) / 255 * pixels
     np.save(tmp_path / "x.npy", values.astype("float32"))
@@ -121,7 +121,7 @@ def test_pictures_come_in_the_values_that_the_run_was_trained_on(gedi, tmp_path,
     np.testing.assert_allclose(dropped, values[:1].reshape(1, -1), atol=1e-5)
 
 
-def test_pictures_are_refused_where_black_and_white_are_not_known(gedi, tmp_path, capsys):
+def test_pictures_are_refused_if_black_and_white_are_unknown(gedi, tmp_path, capsys):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(12, 20, 20)).astype("float32"))
     assert gedi("fit", tmp_path / "x.npy", "--n-clusters", 2, "--out", tmp_path / "run", *FLAGS) == 0
     (tmp_path / "pictures").mkdir()

@@ -1,4 +1,4 @@
-"""What cannot be done is said in one sentence, with exit code 2, and nothing is written over."""
+"""Refusals: one sentence, exit code 2, and nothing is overwritten."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_a_bad_file_is_refused(refused, tmp_path, kind, tiny):
         (2.5, "int"),
     ],
 )
-def test_a_number_of_clusters_that_cannot_be_is_refused(refused, home, clusters, expected, tiny):
+def test_an_impossible_number_of_clusters_is_refused(refused, home, clusters, expected, tiny):
     assert expected in refused("fit", home / "rows.csv", "--n-clusters", clusters, "--out", "run", *tiny)
 
 
@@ -52,7 +52,7 @@ def test_a_number_of_clusters_that_cannot_be_is_refused(refused, home, clusters,
         (".", "folder"),
     ],
 )
-def test_data_that_is_not_there_is_refused_with_the_nearest_name(refused, data, expected, tiny):
+def test_missing_data_is_refused_with_the_nearest_name(refused, data, expected, tiny):
     assert expected in refused("fit", data, "--n-clusters", 2, "--out", "run", *tiny)
 
 
@@ -82,7 +82,7 @@ def test_an_existing_run_folder_is_refused_and_left_as_it_was(refused, home, tmp
         (["--label-column", "c"], "'c'"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused(refused, home, words, expected, tiny):
+def test_an_invalid_setting_is_refused(refused, home, words, expected, tiny):
     assert expected in refused("fit", home / "rows.csv", "--n-clusters", 2, "--out", "run", *tiny, *words)
 
 
@@ -96,13 +96,13 @@ def test_a_setting_that_cannot_be_is_refused(refused, home, words, expected, tin
         ("training: 5", "mapping"),
     ],
 )
-def test_a_config_file_that_cannot_be_is_refused(refused, home, tmp_path, content, expected, tiny):
+def test_an_invalid_config_file_is_refused(refused, home, tmp_path, content, expected, tiny):
     (tmp_path / "c.yaml").write_text(content)
     words = ["fit", home / "rows.csv", "--n-clusters", 2, "--out", "run", *tiny, "--config", "c.yaml"]
     assert expected in refused(*words)
 
 
-def test_a_training_setting_is_refused_where_nothing_is_trained(refused, home):
+def test_training_settings_are_only_for_fit(refused, home):
     words = ["predict", home / "run", home / "rows.csv", "--out", "p.csv", "--training.dam.steps", "3"]
     assert "gedi fit" in refused(*words)
 
@@ -113,7 +113,7 @@ def test_a_missing_command_or_argument_is_refused(refused):
 
 
 @pytest.mark.parametrize("command", ["predict", "eval"])
-def test_other_features_than_those_trained_on_are_refused(refused, home, tmp_path, command, write_rows):
+def test_rows_with_other_features_than_in_training_are_refused(refused, home, tmp_path, command, write_rows):
     np.savetxt(tmp_path / "wide.csv", np.ones((4, 3)), delimiter=",")
     write_rows(tmp_path / "named.csv", np.ones((4, 3)), "a,c,d")
     out = ["--out", "p.csv"] if command == "predict" else []
@@ -121,7 +121,7 @@ def test_other_features_than_those_trained_on_are_refused(refused, home, tmp_pat
     assert "no column 'b'" in refused(command, home / "run", "named.csv", *out)
 
 
-def test_what_is_not_numeric_gets_advice_that_can_be_followed(refused, home, tmp_path, gedi, tiny, x, capsys):
+def test_the_advice_about_text_columns_fits_the_command(refused, home, tmp_path, gedi, tiny, x, capsys):
     np.save(tmp_path / "rows.npy", x)
     assert gedi("fit", "rows.npy", "--n-clusters", 2, "--out", "nameless", *tiny) == 0
     (tmp_path / "kinds.csv").write_text("a,b,kind\n1,2,red\n3,4,blue\n")
@@ -138,33 +138,33 @@ def test_what_is_not_numeric_gets_advice_that_can_be_followed(refused, home, tmp
         assert "--" not in str(error.value)
 
 
-def test_a_report_of_a_folder_that_is_not_there_is_refused(refused, home):
+def test_a_report_of_a_missing_folder_is_refused(refused, home):
     assert "There is no folder nowhere" in refused("report", "nowhere")
     assert "There is no folder nowhere" in refused("report", home / "run", "nowhere")
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.npz", "p.parquet"])
-def test_predict_writes_over_nothing(refused, home, tmp_path, name):
+def test_predict_overwrites_nothing(refused, home, tmp_path, name):
     (tmp_path / name).write_text("mine")
     assert "exists already" in refused("predict", home / "run", home / "rows.csv", "--out", name)
 
 
-def test_sample_writes_over_nothing(refused, home, tmp_path):
+def test_sample_overwrites_nothing(refused, home, tmp_path):
     (tmp_path / "s.npz").write_text("mine")
     assert "exists already" in refused("sample", home / "run", "--out", "s.npz")
 
 
 @pytest.mark.parametrize("name", ["p.txt", "nowhere/p.csv"])
-def test_an_output_that_cannot_be_is_refused(refused, home, name):
+def test_an_invalid_output_file_is_refused(refused, home, name):
     refused("predict", home / "run", home / "rows.csv", "--out", name)
 
 
-def test_no_samples_cannot_be_asked_for(refused, home):
+def test_zero_samples_are_refused(refused, home):
     assert "at least 1" in refused("sample", home / "run", "-n", 0, "--out", "s.npz")
 
 
 @pytest.mark.parametrize("command", ["predict", "sample", "eval"])
-def test_a_run_that_is_not_there_or_is_broken_is_refused(refused, home, tmp_path, command):
+def test_a_missing_or_broken_run_is_refused(refused, home, tmp_path, command):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "config.yaml").write_text("a: [1\nb: {")
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"\x80\x04.")
@@ -174,11 +174,11 @@ def test_a_run_that_is_not_there_or_is_broken_is_refused(refused, home, tmp_path
         assert run in refused(command, run, *data, *out)
 
 
-def test_an_experiment_that_is_not_there_is_refused_with_the_nearest(refused):
+def test_an_unknown_experiment_is_refused_with_the_nearest(refused):
     assert "table1" in refused("reproduce", "tabel1", "--scale", "smoke", "--out", "results")
 
 
-def test_a_bad_row_far_down_leaves_no_answers_behind(refused, home, tmp_path, monkeypatch):
+def test_a_bad_row_far_down_leaves_no_output_behind(refused, home, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MANY_ROWS", 4)
     (tmp_path / "rows.csv").write_text("1.0,2.0\n" * 9 + "1.0,nan\n")
     assert "row 9, column 1" in refused("predict", home / "run", "rows.csv", "--out", "p.csv")

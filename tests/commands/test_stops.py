@@ -1,4 +1,4 @@
-"""Trainings that are stopped, fail or diverge half-way."""
+"""Training that is stopped, fails or diverges half-way."""
 
 import json
 
@@ -9,7 +9,7 @@ from gedi.training import fit as fit_module
 
 
 @pytest.mark.parametrize("out", ["run", "a/b/run"])
-def test_a_stopped_training_leaves_nothing_half_made(home, tmp_path, monkeypatch, capsys, out, gedi, tiny):
+def test_a_stopped_training_leaves_nothing_unfinished_behind(home, tmp_path, monkeypatch, capsys, out, gedi, tiny):
     def stop(run):
         raise KeyboardInterrupt
 
@@ -35,7 +35,7 @@ def test_a_run_whose_save_failed_is_finished_by_resume(home, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("is_run", [True, False])
-def test_a_folder_or_file_named_like_a_data_set_is_not_in_the_way(tmp_path, monkeypatch, capsys, gedi, tiny, is_run):
+def test_a_folder_or_file_with_the_name_of_a_data_set_does_no_harm(tmp_path, monkeypatch, capsys, gedi, tiny, is_run):
     def stop(*_):
         raise KeyboardInterrupt
 
@@ -65,7 +65,7 @@ def test_resume_refuses_data_that_changed(home, tmp_path, monkeypatch, capsys, g
     assert "has changed since the run began" in capsys.readouterr().err
 
 
-def test_fit_resume_refuses_what_was_not_asked_for_at_first(home, tmp_path, capsys, monkeypatch, gedi, tiny):
+def test_fit_resume_refuses_other_settings_than_at_first(home, tmp_path, capsys, monkeypatch, gedi, tiny):
     def stop(*_):
         raise KeyboardInterrupt
 
@@ -97,13 +97,13 @@ def test_two_trainings_do_not_share_a_folder(home, tmp_path, capsys, monkeypatch
     assert gedi("resume", tmp_path / "run") == 0
 
 
-def test_resume_of_what_is_not_a_run_or_is_finished(home, tmp_path, capsys, gedi):
+def test_resume_refuses_other_folders_and_leaves_a_finished_run_alone(home, tmp_path, capsys, gedi):
     assert gedi("resume", tmp_path) == 2
     assert gedi("resume", home / "run") == 0
     assert "finished already" in capsys.readouterr().out
 
 
-def test_an_empty_folder_that_was_there_before_stays(home, tmp_path, monkeypatch, gedi, tiny):
+def test_an_empty_folder_that_existed_before_stays(home, tmp_path, monkeypatch, gedi, tiny):
     def stop(run):
         raise KeyboardInterrupt
 

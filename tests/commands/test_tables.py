@@ -1,4 +1,4 @@
-"""Tables as people have them: with names, words, labels and columns that are none of the model's business."""
+"""Tables as people have them: with IDs, text, labels and columns that should not be trained on."""
 
 import csv
 import json
@@ -36,7 +36,7 @@ def clusters(path):
         return [int(row["cluster"]) for row in csv.DictReader(file)]
 
 
-def test_words_are_named_all_at_once_with_what_to_do(tmp_path, x, refused):
+def test_all_text_columns_are_named_at_once_with_the_fix(tmp_path, x, refused):
     table(tmp_path / "own.csv", x)
     said = refused("fit", "own.csv", "--n-clusters", 2, "--out", "run")
     assert "the columns 'place', 'kind' are not numeric" in said and "--drop place,kind" in said
@@ -47,21 +47,21 @@ def test_the_run_knows_its_columns_and_scores_its_labels(own):
     assert results["columns"] == ["a", "b"] and "nmi" in results["scores"]
 
 
-def test_the_command_that_fit_ends_with_works_as_it_is(own, tmp_path, gedi, x):
-    """Neither dropped columns nor labels have to be named again."""
+def test_the_command_that_fit_suggests_works_unchanged(own, tmp_path, gedi, x):
+    """Dropped columns and labels need not be named again."""
     assert gedi("predict", own / "run", own / "own.csv", "--out", tmp_path / "p.csv") == 0
     assert clusters(tmp_path / "p.csv") == runs.load(own / "run").predict(x).tolist()
 
 
 @pytest.mark.parametrize("order", [("b", "a"), ("kind", "b", "place", "a")])
-def test_columns_are_found_by_name_wherever_they_are(own, tmp_path, gedi, x, order):
+def test_columns_are_found_by_name_in_any_order(own, tmp_path, gedi, x, order):
     table(tmp_path / "other.csv", x, order)
     assert gedi("predict", own / "run", tmp_path / "other.csv", "--out", tmp_path / "p.csv") == 0
     assert clusters(tmp_path / "p.csv") == runs.load(own / "run").predict(x).tolist()
     np.testing.assert_array_equal(rows_of((tmp_path / "other.csv").read_bytes(), "o", runs.load(own / "run"))[0], x)
 
 
-def test_a_table_without_a_header_is_taken_as_it_is(own, tmp_path, gedi, x):
+def test_a_table_without_a_header_is_read_by_position(own, tmp_path, gedi, x):
     np.savetxt(tmp_path / "bare.csv", x, delimiter=",")
     assert gedi("predict", own / "run", tmp_path / "bare.csv", "--out", tmp_path / "p.csv") == 0
     assert clusters(tmp_path / "p.csv") == runs.load(own / "run").predict(x).tolist()
@@ -83,7 +83,7 @@ def test_the_report_calls_labels_by_their_names(own):
     assert '<th scope="col">left</th><th scope="col">right</th>' in page and "label left (not used in training)" in page
 
 
-def test_eval_and_report_read_it_too(own, tmp_path, capsys, gedi):
+def test_eval_and_report_find_columns_by_name_too(own, tmp_path, capsys, gedi):
     capsys.readouterr()
     assert gedi("eval", own / "run", own / "own.csv", "--labels", "kind") == 0
     assert "nmi" in json.loads(capsys.readouterr().out)
@@ -111,7 +111,7 @@ def test_a_missing_value_is_named_by_its_column(tmp_path, refused):
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", 1], "ab", None, {"a": 1, "b": 2}])
-def test_names_of_a_strangers_run_that_are_none_are_not_used(own, names):
+def test_invalid_column_names_of_a_strangers_run_are_ignored(own, names):
     model = runs.load(own / "run")
     model.results["columns"] = names
     assert model.columns is None

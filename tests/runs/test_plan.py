@@ -1,4 +1,4 @@
-"""plan.yaml: what was asked for, as it was asked for; older plans are read, and broken ones are refused by name."""
+"""plan.yaml is read back as it was written; older plans are read too, and invalid ones are refused by name."""
 
 from dataclasses import replace
 
@@ -68,6 +68,6 @@ def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
         ({"data": 5}, "data must be text, got 5"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused_by_name(plan, tmp_path, refused, changes, expected):
+def test_an_invalid_plan_is_refused_by_name(plan, tmp_path, refused, changes, expected):
     with refused(RunError, match=expected):
         Plan.read(changed(plan, tmp_path, **changes))

@@ -20,7 +20,7 @@ def test_nested_and_dotted_changes_are_the_same():
     assert (nested.sampler.steps, nested.dam.radius, nested.n_init) == (5, 0.2, 3)
 
 
-def test_an_override_changes_nothing_else_and_not_its_argument():
+def test_an_override_changes_nothing_else_and_leaves_its_argument_alone():
     before = TrainingConfig()
     after = override(before, {"step2.iterations": 7})
     assert before == TrainingConfig()
@@ -98,9 +98,32 @@ def test_a_wrong_type_is_refused_in_one_line_that_names_the_key(path, value):
         ("n_init", 0),
     ],
 )
-def test_a_value_that_cannot_work_is_refused_by_name(path, value):
+def test_a_value_out_of_range_is_refused_by_name(path, value):
     with pytest.raises(ConfigError, match=rf"^training\.{path} must"):
         override(TrainingConfig(), {path: value})
+
+
+def test_of_several_changes_the_later_ones_win():
+    first, second = {"dam.steps": 3, "objective.negative_free.beta": 7.0}, {"dam": {"steps": 4}, "n_init": 2}
+    both = override(TrainingConfig(), first, second)
+    assert both == override(override(TrainingConfig(), first), second)
+    assert (both.dam.steps, both.n_init, both.objective["negative_free"].beta) == (4, 2, 7.0)
+
+
+def test_a_term_that_a_change_adds_starts_with_given_settings():
+    rule = {"objective.symbolic": {"kind": "constraint", "rule": "a, b: 2\na != b"}}
+    added = {"symbolic": {"weight": 9.0}}
+    for changes, weight in (
+        ([rule], 9.0),
+        ([rule, {"objective.symbolic.weight": 2}], 2.0),
+        ([rule, {"objective.symbolic": None}, rule], 9.0),
+    ):
+        assert override(TrainingConfig(), *changes, added=added).objective["symbolic"].weight == weight
+
+
+def test_a_term_cannot_be_both_left_out_and_changed():
+    with pytest.raises(ConfigError, match=r"training\.objective\.clustering is given twice"):
+        override(TrainingConfig(), {"objective.clustering": None, "objective.clustering.tau": 1.0})
 
 
 def test_settings_survive_yaml():

@@ -88,7 +88,7 @@ def test_walks_between_all_images_are_refused():
         configure("images", "gedi", {"start.kind": "walks"}, n_features=972, image_shape=(18, 18, 3))
 
 
-def test_a_model_of_images_says_the_same_after_it_was_saved(small, tmp_path):
+def test_a_model_of_images_gives_the_same_answers_after_loading(small, tmp_path):
     rows, model = small
     with runs.claimed(tmp_path / "run") as folder:
         runs.save(model, folder)

@@ -65,7 +65,7 @@ def test_the_buffer_holds_fewer_of_larger_images_and_a_batch_at_least(side, expe
     check_sizes(config, 3 * side * side, 10, shape)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones():
+def test_an_unknown_name_is_refused_with_the_known_ones():
     with pytest.raises(ConfigError, match=r"'toyy'.*\btoy\b"):
         preset("toyy", n_features=2)
     with pytest.raises(ConfigError, match=r"'swaw'.*\bswav\b"):
