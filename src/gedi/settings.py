@@ -48,6 +48,9 @@ Count = Annotated[int, Rule("be positive", lambda value: value > 0)]
 Natural = Annotated[int, Rule("not be negative", lambda value: value >= 0)]
 Positive = Annotated[float, Rule("be positive", lambda value: value > 0)]
 NotNegative = Annotated[float, Rule("not be negative", lambda value: value >= 0)]
+Layers = Annotated[
+    tuple[int, ...], Rule("name at least one layer of neurons", lambda sizes: len(sizes) > 0 and min(sizes) > 0)
+]
 Share = Annotated[float, Rule("lie between 0 and 1", lambda value: 0 <= value <= 1)]
 
 

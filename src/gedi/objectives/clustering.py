@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 
 from gedi.errors import ConfigError
 from gedi.objectives.contrastive import negative_squared_distance
 from gedi.objectives.precision import full_precision
-from gedi.objectives.term import Loss, Term, not_negative, positive
+from gedi.objectives.term import Loss, Term
+from gedi.settings import Count, Natural, NotNegative, Positive, Rule
 
 if TYPE_CHECKING:
     from gedi.objectives.views import Views
+
+Firmness = Annotated[float, Rule("lie in (0, 1]", lambda value: 0 < value <= 1)]
 
 
 def cluster_log_probs(scores: torch.Tensor, tau: float) -> torch.Tensor:
@@ -186,9 +189,9 @@ def prior_clustering_loss(
 class Clustering(Term, family="clustering"):
     """What cluster-based terms share: L_DI(Theta; T), L_DI(Theta; p_Psi) and fidelity to the start."""
 
-    dam: float = 1.0  # weight of the loss between x and the end of its walk; `weight` is that between x and x'
-    anchor: float = 1.0  # weight of agreement with the initial labels; decays to zero over `start.fade`
-    tau: float = 0.1  # temperature of p(y|x)
+    dam: NotNegative = 1.0  # weight of the loss between x and the end of its walk; `weight` is that between x and x'
+    anchor: NotNegative = 1.0  # weight of agreement with the initial labels; decays to zero over `start.fade`
+    tau: Positive = 0.1  # temperature of p(y|x)
     marginals: Literal["uniform", "start"] = "start"  # target cluster sizes: equal, or those of the start
     has_clusters: ClassVar[bool] = True
     trains_prototypes: ClassVar[bool] = True
@@ -215,22 +218,17 @@ class Clustering(Term, family="clustering"):
             losses["clustering_dam"] = Loss(walked, self.dam, judges=True)
         return losses
 
-    def check(self) -> None:
-        super().check()
-        positive(tau=self.tau)
-        not_negative(dam=self.dam, anchor=self.anchor)
-
 
 @dataclass
 class Sinkhorn(Clustering):
     """L_DI with assignments by Sinkhorn-Knopp, as in SwAV."""
 
     kind: str = "sinkhorn"
-    epsilon: float = 0.05  # entropy of the assignment
-    iterations: int = 3  # Sinkhorn-Knopp iterations
-    firmness: float = 0.8  # how strictly a batch must match the marginals: 1 exactly (SwAV), near 0 not at all
-    queue: int = 0  # past embeddings that join the assignment, as SwAV's queue (0: none)
-    frozen: int = 0  # first iterations of step 2 in which the prototypes do not move (SwAV: an epoch)
+    epsilon: Positive = 0.05  # entropy of the assignment
+    iterations: Count = 3  # Sinkhorn-Knopp iterations
+    firmness: Firmness = 0.8  # how strictly a batch must match the marginals: 1 exactly (SwAV), near 0 not at all
+    queue: Natural = 0  # past embeddings that join the assignment, as SwAV's queue (0: none)
+    frozen: Natural = 0  # first iterations of step 2 in which the prototypes do not move (SwAV: an epoch)
     equation: ClassVar[str] = "Eqs. 3-5"
 
     @property
@@ -252,13 +250,6 @@ class Sinkhorn(Clustering):
 
     def holds_prototypes(self, iteration: int) -> bool:
         return iteration < self.frozen
-
-    def check(self) -> None:
-        super().check()
-        positive(epsilon=self.epsilon, iterations=self.iterations)
-        if not 0 < self.firmness <= 1:
-            raise ConfigError(f"firmness must lie in (0, 1], got {self.firmness}")
-        not_negative(queue=self.queue, frozen=self.frozen)
 
 
 @dataclass
@@ -284,10 +275,10 @@ class KMeans(Clustering):
     """
 
     kind: str = "kmeans"
-    dam: float = 0.0  # must be 0
-    anchor: float = 0.0  # must be 0
+    dam: NotNegative = 0.0  # must be 0
+    anchor: NotNegative = 0.0  # must be 0
     marginals: Literal["uniform", "start"] = "uniform"  # unused: k-means decides the sizes
-    every: int = 50  # iterations between k-means runs
+    every: Count = 50  # iterations between k-means runs
     equation: ClassVar[str] = "Eqs. 3-4 with q by k-means"
 
     def relabels(self, iteration: int) -> bool:
@@ -301,7 +292,5 @@ class KMeans(Clustering):
         return {}
 
     def check(self) -> None:
-        super().check()
-        positive(every=self.every)
         if self.dam or self.anchor:
             raise ConfigError("dam and anchor must be 0 with assignments by k-means")

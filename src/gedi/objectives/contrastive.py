@@ -13,7 +13,8 @@ import torch
 from torch.nn import functional as F
 
 from gedi.objectives.precision import full_precision
-from gedi.objectives.term import Loss, Term, positive
+from gedi.objectives.term import Loss, Term
+from gedi.settings import Positive
 
 if TYPE_CHECKING:
     from gedi.objectives.views import Views
@@ -143,12 +144,8 @@ def contrastive_log_density(z: torch.Tensor, bank: torch.Tensor, *, tau: float, 
 class Contrastive(Term, family="contrastive"):
     """A loss of two views' embeddings against those of all other rows."""
 
-    tau: float = 0.1  # temperature
+    tau: Positive = 0.1  # temperature
     similarity: Literal["dot", "cosine", "negative_squared_distance"] = "cosine"  # of two embeddings
-
-    def check(self) -> None:
-        super().check()
-        positive(tau=self.tau)
 
 
 @dataclass
@@ -168,7 +165,7 @@ class NtXent(Contrastive):
     """NT-Xent, SimCLR's loss."""
 
     kind: str = "nt-xent"
-    tau: float = 0.5  # temperature
+    tau: Positive = 0.5  # temperature
     equation: ClassVar[str] = "Eq. 2 over both views"
 
     def losses(self, views: Views) -> dict[str, Loss]:

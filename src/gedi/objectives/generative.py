@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 
-from gedi.errors import ConfigError
 from gedi.nets import ClusterDensity, ContrastiveDensity, Density, FlowDensity, GediNet, VaeDensity
 from gedi.nets.densities import evaluating
 from gedi.nets.gedinet import energy_density
 from gedi.objectives.contrastive import SIMILARITIES
-from gedi.objectives.term import Loss, Term, not_negative, positive
+from gedi.objectives.term import Loss, Term
+from gedi.settings import Count, Layers, Natural, NotNegative, Positive
 
 if TYPE_CHECKING:
     from gedi.nets.densities import Support
@@ -47,7 +47,7 @@ def settled(data: torch.Tensor, sampled: torch.Tensor, burn_in: float | None) ->
 class Generative(Term, family="generative"):
     """CE(p, p_Psi): what kind of model p_Psi is, and its loss."""
 
-    every: int = 1  # update the density every this many iterations after step 1; 0: train it in step 1 only
+    every: Natural = 1  # update the density every this many iterations after step 1; 0: train it in step 1 only
     reads_heads: ClassVar[bool] = False  # the density is made of the projector or the prototypes
 
     @abstractmethod
@@ -57,16 +57,12 @@ class Generative(Term, family="generative"):
     def is_due(self, iteration: int) -> bool:
         return bool(self.every) and iteration % self.every == 0
 
-    def check(self) -> None:
-        super().check()
-        not_negative(every=self.every)
-
 
 @dataclass
 class ContrastiveDivergence(Generative):
     """Learns from samples of the model: for a log p that is known up to a constant."""
 
-    size: float = 1e-3  # weight of the mean square of log p on data and samples: fixes its constant (paper: 0)
+    size: NotNegative = 1e-3  # weight of the mean square of log p on data and samples: fixes its constant (paper: 0)
 
     def losses(self, views: Views) -> dict[str, Loss]:
         """Eq. 12 and the size of the energy, in one pass."""
@@ -84,10 +80,6 @@ class ContrastiveDivergence(Generative):
     def log_density(self, views: Views, rows: torch.Tensor) -> torch.Tensor:
         """log p_Psi of data and samples, with its gradient."""
         return views.net.log_density(rows)
-
-    def check(self) -> None:
-        super().check()
-        not_negative(size=self.size)
 
 
 def restraint(gap: torch.Tensor, max_gap: float | None) -> float:
@@ -119,9 +111,9 @@ class ContrastiveEnergy(ContrastiveDivergence):
     """
 
     kind: str = "contrastive"
-    tau: float = 0.1  # temperature; log p spans at most 4 / tau where similarities are distances on the unit sphere
+    tau: Positive = 0.1  # temperature; log p spans at most 4 / tau where similarities are distances on the unit sphere
     similarity: Literal["dot", "cosine", "negative_squared_distance"] = "negative_squared_distance"  # of two embeddings
-    bank: int = 256  # number of data rows that the density is a sum over
+    bank: Count = 256  # number of data rows that the density is a sum over
     equation: ClassVar[str] = "Eq. 9"
     reads_heads: ClassVar[bool] = True
 
@@ -137,43 +129,30 @@ class ContrastiveEnergy(ContrastiveDivergence):
         with evaluating(views.net):
             return density.log_density_by(rows, views.gather(density.embedding(views.inputs[1])))
 
-    def check(self) -> None:
-        super().check()
-        positive(tau=self.tau, bank=self.bank)
-
 
 @dataclass
 class LogSumExp(ContrastiveDivergence):
     """JEM's density of a cluster head: log p = log sum_y exp(score_y(x) / tau)."""
 
     kind: str = "logsumexp"
-    tau: float = 0.1  # temperature; log p spans at most 2 / tau
+    tau: Positive = 0.1  # temperature; log p spans at most 2 / tau
     equation: ClassVar[str] = "Sec. 3.1, JEM"
     reads_heads: ClassVar[bool] = True
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
         return ClusterDensity(net.scores, tau=self.tau, support=support)
 
-    def check(self) -> None:
-        super().check()
-        positive(tau=self.tau)
-
 
 @dataclass
 class Likelihood(Generative):
     """A model that knows its own likelihood, or a bound on it, and draws its own samples: it learns without SGLD."""
 
-    hidden: tuple[int, ...] = (64, 64)  # hidden layers of its networks
+    hidden: Layers = (64, 64)  # hidden layers of its networks
 
     def losses(self, views: Views) -> dict[str, Loss]:
         with evaluating(views.net):
             loss = views.net.density.loss(views.blurred(), generator=views.noise)
         return {"negative_log_likelihood": Loss(views.gather(loss.reshape(1)).mean(), self.weight)}
-
-    def check(self) -> None:
-        super().check()
-        if not self.hidden or min(self.hidden) < 1:
-            raise ConfigError(f"hidden must name at least one layer of neurons, got {self.hidden}")
 
 
 @dataclass
@@ -182,8 +161,8 @@ class Flow(Likelihood):
 
     kind: str = "flow"
     flow: Literal["nsf", "maf"] = "nsf"  # rational-quadratic splines, or affine
-    transforms: int = 3  # number of transforms in sequence
-    passes: int | None = None  # passes for sampling; None: one per feature (autoregressive), 2: a coupling flow
+    transforms: Count = 3  # number of transforms in sequence
+    passes: Count | None = None  # passes for sampling; None: one per feature (autoregressive), 2: a coupling flow
     equation: ClassVar[str] = "Eq. 8"
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
@@ -191,23 +170,15 @@ class Flow(Likelihood):
             (n_features,), kind=self.flow, transforms=self.transforms, hidden=self.hidden, passes=self.passes
         )
 
-    def check(self) -> None:
-        super().check()
-        positive(transforms=self.transforms, passes=1 if self.passes is None else self.passes)
-
 
 @dataclass
 class Vae(Likelihood):
     """A variational autoencoder: its loss is a bound on log p, and its samples are exact."""
 
     kind: str = "vae"
-    latent: int = 8  # size of z
-    importance: int = 64  # number of noise draws in the estimate of log p
+    latent: Count = 8  # size of z
+    importance: Count = 64  # number of noise draws in the estimate of log p
     equation: ClassVar[str] = "Eq. 8, by its bound"
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
         return VaeDensity((n_features,), latent=self.latent, hidden=self.hidden, importance=self.importance)
-
-    def check(self) -> None:
-        super().check()
-        positive(latent=self.latent, importance=self.importance)

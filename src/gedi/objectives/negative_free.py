@@ -14,7 +14,8 @@ import torch
 from torch.nn import functional as F
 
 from gedi.objectives.precision import full_precision
-from gedi.objectives.term import Loss, Term, positive
+from gedi.objectives.term import Loss, Term
+from gedi.settings import Positive
 
 if TYPE_CHECKING:
     from gedi.objectives.views import Views
@@ -175,7 +176,7 @@ class Gaussian(NegativeFree):
     """-L_NF, divided by the batch size as in the paper's table of weights."""
 
     kind: str = "gaussian"
-    beta: float = 1e-3  # added to the diagonal of Sigma
+    beta: Positive = 1e-3  # added to the diagonal of Sigma
     invariance: float = 1.0  # weight of dist(x, x') within L_NF (the paper: 1)
     per_sample: bool = False  # Sigma as a mean over samples and the term per dimension, rather than Eq. 6's sum
     equation: ClassVar[str] = "Eqs. 6-7"
@@ -192,10 +193,6 @@ class Gaussian(NegativeFree):
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
         return negative_free_loss(z, z_view, beta=self.beta, invariance=self.invariance)
-
-    def check(self) -> None:
-        super().check()
-        positive(beta=self.beta)
 
 
 @dataclass

@@ -15,7 +15,8 @@ from gedi.logic import Constraint
 from gedi.logic.constraint import constraint_text
 from gedi.logic.text import check_text, read_constraint
 from gedi.objectives.clustering import cluster_log_probs
-from gedi.objectives.term import DEFAULT_TAU, Loss, Objective, Term, constraint_of, positive
+from gedi.objectives.term import DEFAULT_TAU, Loss, Objective, Term, constraint_of
+from gedi.settings import Positive
 
 if TYPE_CHECKING:
     from gedi.objectives.views import Views
@@ -39,7 +40,7 @@ class Symbolic(Term, family="symbolic"):
     kind: str = "constraint"
     rule: str = ""  # the constraint as text (docs/logic.md); its variables are the rows of a group, in this order
     views: Literal["x", "both"] = "x"  # apply the rule to the rows only, or also to their augmented views x'
-    tau: float = DEFAULT_TAU  # temperature of p(y|x); the cluster term's is used instead, if there is one
+    tau: Positive = DEFAULT_TAU  # temperature of p(y|x); the cluster term's is used instead, if there is one
     equation: ClassVar[str] = "Sec. 5.3"
     has_clusters: ClassVar[bool] = True
     trains_prototypes: ClassVar[bool] = True
@@ -59,8 +60,6 @@ class Symbolic(Term, family="symbolic"):
         return {"symbolic": Loss(symbolic_loss(log_prob), self.weight, judges=True)}
 
     def check(self) -> None:
-        super().check()
-        positive(tau=self.tau)
         if not self.rule.strip():
             raise ConfigError("rule is empty: give a constraint, as text or with --constraint FILE")
         try:

@@ -17,6 +17,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from gedi.errors import ConfigError
+from gedi.settings import NotNegative
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +42,7 @@ class Term(ABC):
     """One term of the objective: its settings, and its losses on a batch."""
 
     kind: str = ""  # its name within the family
-    weight: float = 1.0  # weight of its loss; 0 removes the term
+    weight: NotNegative = 1.0  # weight of its loss; 0 removes the term
     family: ClassVar[str] = ""
     equation: ClassVar[str] = ""  # where it comes from
     has_clusters: ClassVar[bool] = False  # it needs clusters to start from, so it waits for step 2
@@ -94,9 +95,8 @@ class Term(ABC):
         """Losses that tie the clusters to where they started."""
         return {}
 
-    def check(self) -> None:
-        """Raise a ConfigError for settings that cannot work."""
-        not_negative(weight=self.weight)
+    def check(self) -> None:  # noqa: B027  most terms have nothing to add
+        """Raise a ConfigError for settings that do not work together; ranges stand beside the fields."""
 
 
 Objective = dict[str, Term]
@@ -137,17 +137,3 @@ def temperature(objective: Objective) -> float:
     """Of p(y|x): the cluster term's, if there is one, otherwise the constraint's."""
     terms = (objective.get("clustering"), objective.get("symbolic"))
     return next((tau for term in terms if (tau := getattr(term, "tau", None)) is not None), DEFAULT_TAU)
-
-
-def positive(**values: float) -> None:
-    """Refuse values that are not above zero, NaN included."""
-    for name, value in values.items():
-        if not value > 0:
-            raise ConfigError(f"{name} must be positive, got {value}")
-
-
-def not_negative(**values: float) -> None:
-    """Refuse values below zero, NaN included."""
-    for name, value in values.items():
-        if not value >= 0:
-            raise ConfigError(f"{name} must not be negative, got {value}")

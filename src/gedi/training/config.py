@@ -12,9 +12,8 @@ from gedi import settings
 from gedi.data.augment import AugmentConfig
 from gedi.errors import ConfigError
 from gedi.objectives.term import Objective, kinds
-from gedi.settings import Count, Natural, NotNegative, Positive, Rule, Share, at_most
+from gedi.settings import Count, Layers, Natural, NotNegative, Positive, Rule, Share, at_most
 
-LAYERS = Rule("name at least one layer of neurons", lambda sizes: len(sizes) > 0 and min(sizes) > 0)
 DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas))
 
 
@@ -23,7 +22,7 @@ class NetConfig:
     """Sizes of the networks (Appendix G)."""
 
     encoder: Literal["mlp", "resnet8"] = "mlp"  # for rows, or for images of at least 8 x 8 pixels
-    hidden: Annotated[tuple[int, ...], LAYERS] = (100, 100)  # hidden layers of the mlp encoder
+    hidden: Layers = (100, 100)  # hidden layers of the mlp encoder
     representation: Count = 8  # outputs of the encoder, the F of resnet8 (the paper: 2; wider has fewer local minima)
     embedding: Count = 8  # dimension of the unit sphere the clusters live on
     projector_hidden: Count = 16  # hidden neurons of both projectors
