@@ -16,7 +16,7 @@ from gedi.report.pictures import write_samples
 
 DATASETS = {"moons": 2, "circles": 2, "digits": 10}  # and their clusters
 METHODS = ("kmeans", "swav", "jem", "gedi")
-TITLE = "NMI with the true clusters (1 is perfect, 0 is chance)"
+TITLE = "NMI with the true clusters (1 is perfect)"
 
 
 def run(out: Path, *, seed: int, preset: str | None, say: Say, jobs: int | None = None) -> Outcome:
