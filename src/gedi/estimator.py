@@ -23,8 +23,9 @@ from gedi.data.checks import image_shape_of
 from gedi.errors import DataError
 from gedi.logic import Constraint
 from gedi.objectives.symbolic import Symbolic, constraint_change
+from gedi.training.build import prepare
 from gedi.training.config import TrainingConfig
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.journal import Hooks, Progress
 from gedi.training.methods import METHODS
 from gedi.training.model import TrainedModel
@@ -109,15 +110,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         config = self.settings(rows.shape[1], image_shape)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         report = _report_to_stderr if self.verbose else None
-        self.model_ = fit_rows(
-            rows,
-            n_clusters=self.n_clusters,
-            config=config,
-            seed=seed,
-            image_shape=image_shape,
-            groups=groups,
-            hooks=Hooks(progress=report),
-        )
+        ready = prepare(rows, config, self.n_clusters, image_shape=image_shape, groups=groups)
+        self.model_ = fit_prepared(ready, seed=seed, hooks=Hooks(progress=report))
         names: Any = getattr(self, "feature_names_in_", None)
         if names is not None:  # of a data frame; the command line reads files by them
             self.model_.results["columns"] = [str(name) for name in names]

@@ -29,7 +29,7 @@ from gedi.experiments import Budget, Say
 from gedi.experiments.workers import in_processes, tell
 from gedi.files.writing import finite
 from gedi.training.build import prepare
-from gedi.training.config import TrainingConfig, to_dict
+from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.cost import duration, estimate
 from gedi.training.fit import fit_prepared
 from gedi.training.guard import DivergedError, GuardWarning
@@ -268,7 +268,7 @@ def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> Fit:
     rows, test = (
         check_rows(x.reshape(len(x), -1), n_clusters=None, images=is_bytes) for x in (data.x_train, data.x_test)
     )
-    ready = prepare(rows, cell.config(), cell.n_clusters, image_shape=shape if len(shape) == 3 else None)
+    ready = prepare(rows, check(cell.config()), cell.n_clusters, image_shape=shape if len(shape) == 3 else None)
     expected = estimate(ready) if cell.asks_cost else None
     if expected:
         tell(f"{cell}: {expected.in_words(ready.config)}")

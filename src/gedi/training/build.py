@@ -20,7 +20,7 @@ from gedi.nets import Encoder, GediNet, ImageEncoder, MLPEncoder
 from gedi.objectives.generative import Energy
 from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
-from gedi.training.config import NetConfig, TrainingConfig, check
+from gedi.training.config import NetConfig, TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ def prepare(
     image_shape: tuple[int, ...] | None = None,
     groups: Any = None,
 ) -> Prepared:
-    """Check the settings, scale checked rows [n, d], and measure their scale and neighbours.
+    """Scale checked rows [n, d], and measure their scale and neighbours; the settings are checked, too.
 
     ``groups`` [g, k] are the places of the rows that a constraint speaks of together; None: consecutive rows.
     """
-    grouped = find_groups(check(config).objective, len(x), n_clusters, groups)
+    grouped = find_groups(config.objective, len(x), n_clusters, groups)
     scaler = Scaler().fit(x, mode=config.scaling)
     rows = scaled(x, scaler)
     config = fill_from_data(config, rows)

@@ -12,7 +12,7 @@ from gedi.nets import GediNet
 from gedi.objectives.generative import settled
 from gedi.sampling import Box
 from gedi.training.build import Prepared, prepare
-from gedi.training.config import TrainingConfig, to_dict
+from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
 from gedi.training.model import TrainedModel
@@ -31,8 +31,8 @@ def fit_rows(
     world: World | None = None,
     hooks: Hooks | None = None,
 ) -> TrainedModel:
-    """Train on checked rows [n, d] in the user's units."""
-    ready = prepare(x, config, n_clusters, image_shape=image_shape, groups=groups)
+    """Train on checked rows [n, d] in the user's units; the settings may come from anywhere, and are checked."""
+    ready = prepare(x, check(config), n_clusters, image_shape=image_shape, groups=groups)
     return fit_prepared(ready, seed=seed, world=world, hooks=hooks)
 
 
