@@ -22,7 +22,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from gedi.logic import Categorical, Constraint, Formula, Term, all_different, conjunction
+from gedi.logic import Categorical, Constraint, Expression, Formula, all_different, conjunction
 from gedi.runs import provenance
 
 PROGRAM = """
@@ -126,7 +126,7 @@ def digits_added(n: int) -> Constraint:
     return Constraint(a + b == s, method="sdd")
 
 
-def _positional(digits: list[Categorical]) -> Term:
+def _positional(digits: list[Categorical]) -> Expression:
     return sum((10**i * digit for i, digit in enumerate(digits[1:], start=1)), start=1 * digits[0])
 
 

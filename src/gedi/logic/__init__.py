@@ -3,8 +3,8 @@
 from gedi.logic.constraint import Constraint
 from gedi.logic.expressions import (
     Categorical,
+    Expression,
     Formula,
-    Term,
     all_different,
     conjunction,
     disjunction,
@@ -17,8 +17,8 @@ from gedi.logic.expressions import (
 __all__ = [
     "Categorical",
     "Constraint",
+    "Expression",
     "Formula",
-    "Term",
     "all_different",
     "conjunction",
     "disjunction",

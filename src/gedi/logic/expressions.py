@@ -19,49 +19,49 @@ FEW_VALUES = 10  # values of a domain that are shown
 Value = int | str
 
 
-class Term(Node):
+class Expression(Node):
     """Anything with a value: a variable, a number, or arithmetic on them."""
 
     __slots__ = ()
-    __hash__ = Node.__hash__  # == builds a formula, so terms are hashed by identity
+    __hash__ = Node.__hash__  # == builds a formula, so expressions are hashed by identity
 
-    def __add__(self, other: Operand) -> Term:
+    def __add__(self, other: Operand) -> Expression:
         return _arithmetic("+", self, other)
 
-    def __radd__(self, other: Operand) -> Term:
+    def __radd__(self, other: Operand) -> Expression:
         return _arithmetic("+", other, self)
 
-    def __sub__(self, other: Operand) -> Term:
+    def __sub__(self, other: Operand) -> Expression:
         return _arithmetic("-", self, other)
 
-    def __rsub__(self, other: Operand) -> Term:
+    def __rsub__(self, other: Operand) -> Expression:
         return _arithmetic("-", other, self)
 
-    def __mul__(self, other: Operand) -> Term:
+    def __mul__(self, other: Operand) -> Expression:
         return _arithmetic("*", self, other)
 
-    def __rmul__(self, other: Operand) -> Term:
+    def __rmul__(self, other: Operand) -> Expression:
         return _arithmetic("*", other, self)
 
-    def __floordiv__(self, other: Operand) -> Term:
+    def __floordiv__(self, other: Operand) -> Expression:
         return _arithmetic("//", self, other)
 
-    def __rfloordiv__(self, other: Operand) -> Term:
+    def __rfloordiv__(self, other: Operand) -> Expression:
         return _arithmetic("//", other, self)
 
-    def __mod__(self, other: Operand) -> Term:
+    def __mod__(self, other: Operand) -> Expression:
         return _arithmetic("%", self, other)
 
-    def __rmod__(self, other: Operand) -> Term:
+    def __rmod__(self, other: Operand) -> Expression:
         return _arithmetic("%", other, self)
 
-    def __neg__(self) -> Term:
+    def __neg__(self) -> Expression:
         return _arithmetic("-", 0, self)
 
-    def __abs__(self) -> Term:
+    def __abs__(self) -> Expression:
         return Arithmetic("abs", (_number_like(self),))
 
-    def __truediv__(self, other: Operand) -> Term:
+    def __truediv__(self, other: Operand) -> Expression:
         raise LogicError(f"{self} / {other} may not be a whole number: use //, or multiply the other side.")
 
     def __eq__(self, other: Operand) -> Formula:  # type: ignore[override]
@@ -83,8 +83,8 @@ class Term(Node):
         return _comparison(">=", self, other)
 
 
-class Arithmetic(Term):
-    """A number, a constant value, or an operation on terms.
+class Arithmetic(Expression):
+    """A number, a constant value, or an operation on expressions.
 
     A sibling of Categorical, not its base: Python lets an operand on the right compare first if its class is a
     subclass of the left's, and that would reverse the order of the variables.
@@ -93,7 +93,7 @@ class Arithmetic(Term):
     __slots__ = ()
 
 
-class Categorical(Term):
+class Categorical(Expression):
     """A variable with a finite domain: 0 to n - 1, or the given values (whole numbers or strings).
 
     >>> a, colour = Categorical("a", 10), Categorical("colour", ["red", "green"])
@@ -171,7 +171,7 @@ class Formula(Node):
         return Formula("not", (self,))
 
 
-Operand = Term | int | str
+Operand = Expression | int | str
 
 
 def _chain(op: str, left: Formula, right: Formula) -> Formula:
@@ -202,14 +202,14 @@ def exactly_one(*formulas: Formula) -> Formula:
     return Formula("exactly_one", tuple(_formula(f) for f in formulas))
 
 
-def all_different(*variables: Term) -> Formula:
-    """No two of the variables (or terms) have the same value."""
-    terms = tuple(_term(v) for v in variables)
-    if all(isinstance(t, Categorical) for t in terms):
-        if len({t.data[0] for t in terms}) < len(terms):
-            raise LogicError(f"all_different lists a variable twice ({', '.join(map(str, terms))}): list each once.")
-        return Formula("all_different", terms)
-    return conjunction(s != t for s, t in itertools.combinations(terms, 2))
+def all_different(*variables: Expression) -> Formula:
+    """No two of the variables (or expressions) have the same value."""
+    operands = tuple(_expression(v) for v in variables)
+    if all(isinstance(t, Categorical) for t in operands):
+        if len({t.data[0] for t in operands}) < len(operands):
+            raise LogicError(f"all_different lists a variable twice ({', '.join(map(str, operands))}): list each once.")
+        return Formula("all_different", operands)
+    return conjunction(s != t for s, t in itertools.combinations(operands, 2))
 
 
 def table(variables: Sequence[Categorical], rows: Iterable[Sequence[Value] | Value]) -> Formula:
@@ -266,13 +266,13 @@ def few_values(variable: Categorical, show: Callable[[Value], str] = str) -> str
     return ", ".join(values if len(values) <= FEW_VALUES else [*values[: FEW_VALUES - 1], "...", values[-1]])
 
 
-def _arithmetic(op: str, left: Operand, right: Operand) -> Term:
+def _arithmetic(op: str, left: Operand, right: Operand) -> Expression:
     return Arithmetic(op, (_number_like(left), _number_like(right)))
 
 
 def _comparison(op: str, left: Operand, right: Operand) -> Formula:
     if op in ("==", "!="):
-        left, right = _term(left), _term(right)
+        left, right = _expression(left), _expression(right)
         for variable, constant in ((left, right), (right, left)):
             if isinstance(variable, Categorical) and constant.op in ("number", "text"):
                 if constant.data not in variable.values:
@@ -285,8 +285,8 @@ def _comparison(op: str, left: Operand, right: Operand) -> Formula:
     return Formula(op, (_number_like(left), _number_like(right)))
 
 
-def _term(operand: Any) -> Term:
-    if isinstance(operand, Term):
+def _expression(operand: Any) -> Expression:
+    if isinstance(operand, Expression):
         return operand
     if isinstance(operand, int | np.integer):  # a bool is a 0 or a 1
         return Arithmetic("number", (), int(operand))  # pyright: ignore[reportUnknownArgumentType]
@@ -295,11 +295,11 @@ def _term(operand: Any) -> Term:
     raise LogicError(f"{operand!r} is not a variable, a whole number or a string: use one of these.")
 
 
-def _number_like(operand: Any) -> Term:
-    term = _term(operand)
-    if term.op == "text" or (isinstance(term, Categorical) and not term.numeric):
-        raise LogicError(f"{term} is not a number: use == or != to compare it with one of its values.")
-    return term
+def _number_like(operand: Any) -> Expression:
+    found = _expression(operand)
+    if found.op == "text" or (isinstance(found, Categorical) and not found.numeric):
+        raise LogicError(f"{found} is not a number: use == or != to compare it with one of its values.")
+    return found
 
 
 def _variable(operand: Any) -> Categorical:

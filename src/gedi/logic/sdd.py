@@ -86,7 +86,8 @@ class _Compiler:
                 return self._all_different(node)
             case "table":
                 return self._table(node)
-        return self._comparison(node) if node.op in COMPARISON else None  # a term is compiled with its comparison
+        # An expression is compiled with its comparison.
+        return self._comparison(node) if node.op in COMPARISON else None
 
     def member(self, i: int, values: frozenset[int]) -> Any:
         """The diagram of where variable i (in the diagram's order) has one of the values (indices)."""
@@ -157,7 +158,7 @@ class _Compiler:
         linear = _linear(node)
         if linear is not None and linear[0]:
             return self._linear_comparison(node.op, *linear)
-        left, right = (fold(child, self.term) for child in node.children)
+        left, right = (fold(child, self.expression) for child in node.children)
         _check_work(len(left) * len(right))
         holds = COMPARISON[node.op]
         pairs = [p & q for x, p in left.items() for y, q in right.items() if holds(x, y)]
@@ -190,8 +191,8 @@ class _Compiler:
 
         return self.diagram(scope, settle(left, 0), step)
 
-    def term(self, node: Node, parts: list[dict[Any, Any]]) -> dict[Any, Any]:
-        """For each value that a term can have, the diagram of where it has it."""
+    def expression(self, node: Node, parts: list[dict[Any, Any]]) -> dict[Any, Any]:
+        """For each value that an expression can have, the diagram of where it has it."""
         result: dict[Any, list[Any]] = {}
         if node.op == "variable":
             i = self.position[node.data[0]]
