@@ -1,6 +1,7 @@
 """Tables and figures: what they show, and the files they write. Fits are faked wherever the fit is not the point."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,14 +19,22 @@ from gedi.experiments.cells import Cell, DivergedError
 from gedi.experiments.fig_landscapes import draw_landscape
 from gedi.experiments.image_cells import ROWS, cells_of
 from gedi.experiments.plots import in_order_of_appearance
-from gedi.experiments.stability import stability
 from gedi.experiments.table1 import differences
+from gedi.experiments.table_stability_divergence import stability
 from gedi.experiments.tabulate import mean_std, settings_names, summary
 from gedi.report.plane import walk_paths
 from gedi.training.presets import preset
 
 FAKEABLE = ("table1", "fig-clusters", "fig-steps", "fig-ablation", "fig-classes", "table-robustness", "table-methods")
 FAKEABLE += ("table-one-step",)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
+def test_a_module_is_named_after_its_experiments(experiment):
+    def words(name):
+        return set(re.findall(r"[a-z]+|[0-9]", name))
+
+    assert words(experiment.name) <= words(experiment.module)
 
 
 def is_a_picture(path):

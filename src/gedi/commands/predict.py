@@ -61,7 +61,7 @@ def _image_column(files: list[str]) -> dict[str, np.ndarray]:
 def run_sample(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data.output import TABLES, check_new, new_file, new_table
-    from gedi.report.pictures import write_samples
+    from gedi.report.images import write_samples
 
     path = Path(args.out)
     check_new(path, (*TABLES, ".png"))

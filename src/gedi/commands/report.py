@@ -63,8 +63,8 @@ def write_demo_report(outcome: Outcome, folder: Path, trained: dict[str, tuple[P
     from PIL import Image
 
     from gedi.data import Dataset
+    from gedi.report.images import data_uri
     from gedi.report.page import render, write_page
-    from gedi.report.pictures import data_uri
     from gedi.report.run_page import run_page
     from gedi.report.run_view import read_run
 

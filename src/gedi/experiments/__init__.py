@@ -1,8 +1,8 @@
 """Experiments: the tables and figures of the paper, and a few tables of our own. Nothing heavy is imported here.
 
 An experiment is a list of *cells* (one fit each, see `cells`) and a way to lay out their numbers (see `tabulate`).
-``gedi reproduce table-nesy`` calls the function ``table_nesy(request) -> Outcome`` of the module that ``EXPERIMENTS``
-names. To add an experiment, write such a function and list it there.
+``gedi reproduce table-nesy`` calls the function ``table_nesy(request) -> Outcome``. A module is named after the
+experiments in it. To add one, write such a function and list it in ``EXPERIMENTS``.
 """
 
 from __future__ import annotations
@@ -98,24 +98,24 @@ EXPERIMENTS: dict[str, Experiment] = {
     e.name: e
     for e in (
         Experiment("table1", "table1", laptop_seeds=5),
-        Experiment("fig-clusters", "figures"),
-        Experiment("fig-steps", "figures", laptop_seeds=2),
-        Experiment("fig-ablation", "figures", laptop_seeds=2),
-        Experiment("fig-classes", "figures", laptop_seeds=2),
+        Experiment("fig-clusters", "fig_clusters_steps_ablation_classes"),
+        Experiment("fig-steps", "fig_clusters_steps_ablation_classes", laptop_seeds=2),
+        Experiment("fig-ablation", "fig_clusters_steps_ablation_classes", laptop_seeds=2),
+        Experiment("fig-classes", "fig_clusters_steps_ablation_classes", laptop_seeds=2),
         Experiment("fig-landscapes", "fig_landscapes"),
-        Experiment("table-digits", "methods", laptop_seeds=5),
-        Experiment("table-mnist", "methods"),
-        Experiment("table2", "images"),
-        Experiment("table3", "images"),
-        Experiment("table-probe", "images"),
-        Experiment("table-fid", "images"),
-        Experiment("table-ood", "images"),
+        Experiment("table-digits", "table_digits_mnist_methods_one_step", laptop_seeds=5),
+        Experiment("table-mnist", "table_digits_mnist_methods_one_step"),
+        Experiment("table2", "table2_3_probe_fid_ood"),
+        Experiment("table3", "table2_3_probe_fid_ood"),
+        Experiment("table-probe", "table2_3_probe_fid_ood"),
+        Experiment("table-fid", "table2_3_probe_fid_ood"),
+        Experiment("table-ood", "table2_3_probe_fid_ood"),
         Experiment("table-nesy", "table_nesy", laptop_seeds=3),
-        Experiment("table-methods", "methods"),
-        Experiment("table-one-step", "methods", laptop_seeds=5),
+        Experiment("table-methods", "table_digits_mnist_methods_one_step"),
+        Experiment("table-one-step", "table_digits_mnist_methods_one_step", laptop_seeds=5),
         Experiment("table-robustness", "table_robustness", laptop_seeds=2),
-        Experiment("table-stability", "stability", laptop_seeds=100),
-        Experiment("table-divergence", "stability", laptop_seeds=3),
+        Experiment("table-stability", "table_stability_divergence", laptop_seeds=100),
+        Experiment("table-divergence", "table_stability_divergence", laptop_seeds=3),
     )
 }
 

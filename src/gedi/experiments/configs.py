@@ -12,8 +12,7 @@ from pathlib import Path
 import yaml
 
 from gedi.experiments import SCALES, budget
-from gedi.experiments.image_cells import ABLATIONS, METHODS, ROWS, ImageCell, cells_of
-from gedi.experiments.images import TITLES
+from gedi.experiments.image_cells import ABLATIONS, METHODS, ROWS, TITLES, ImageCell, cells_of
 from gedi.training.config import gedi_objective
 
 TABLES = {"table2": METHODS, "table3": [row for row in ABLATIONS if row not in METHODS]}  # GEDI itself is in both

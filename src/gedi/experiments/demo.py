@@ -12,7 +12,7 @@ from gedi.experiments import Outcome, Say
 from gedi.experiments.cells import MODELS, Cell, cell_data, run_cells
 from gedi.experiments.fig_landscapes import draw_landscape
 from gedi.experiments.tabulate import NAMES, NOTE_JEM, divergence_notes
-from gedi.report.pictures import write_samples
+from gedi.report.images import write_samples
 
 DATASETS = {"moons": 2, "circles": 2, "digits": 10}  # and their clusters
 METHODS = ("kmeans", "swav", "jem", "gedi")

@@ -16,6 +16,7 @@ from gedi.training.config import TrainingConfig
 from gedi.training.presets import preset
 from gedi.training.state import TRAINED
 
+TITLES = {"svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 SHAPE = (32, 32, 3)
 LAPTOP = "images"  # the preset of the laptop scale
 LONGER = 1_600  # iterations of the stage of L_NF at that scale, instead of the preset's

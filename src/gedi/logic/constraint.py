@@ -13,9 +13,10 @@ from typing import Any
 import torch
 
 from gedi.errors import LogicError
-from gedi.logic import cache, checks, enumeration, evaluation, sdd
+from gedi.logic import cache, enumeration, evaluation, sdd
 from gedi.logic.circuit import Circuit, from_models
 from gedi.logic.expressions import Categorical, Formula, few_values, holds, variables_in
+from gedi.logic.inputs import check_normalised, check_possible, check_shapes
 from gedi.logic.nodes import cut, description
 from gedi.logic.text import check_text, read_constraint, read_text, write_constraint
 
@@ -158,7 +159,7 @@ class Constraint:
     def _literals(self, log_probs: Mapping[str, torch.Tensor], check: bool = True) -> torch.Tensor:
         """All log-probabilities stacked, [literals, batch], in float32 or wider."""
         inputs = [v for v in self.variables if v.name not in self._fixed]
-        checks.check_shapes(log_probs, inputs)
+        check_shapes(log_probs, inputs)
         first = log_probs[inputs[0].name]
         parts = dict(log_probs) | {
             name: fixed.to(first.device).expand(len(first), -1) for name, fixed in self._fixed.items()
@@ -167,7 +168,7 @@ class Constraint:
         dtype = torch.float64 if torch.float64 in given else torch.float32
         literals = torch.cat([parts[v.name].to(dtype) for v in self.variables], dim=1).T.contiguous()
         if check:
-            checks.check_normalised(literals, parts, self.variables)
+            check_normalised(literals, parts, self.variables)
         return literals
 
     @cached_property
@@ -177,7 +178,7 @@ class Constraint:
 
     def _log_joint(self, log_probs: Mapping[str, torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
         log_joint = self._listed.log_joint(log_probs, dtype)
-        checks.check_possible(log_joint.detach().amax(dim=1))
+        check_possible(log_joint.detach().amax(dim=1))
         return log_joint
 
     def _conditional(self, literals: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -185,10 +186,10 @@ class Constraint:
         layers = self._on(literals.device)
         if torch.is_grad_enabled() and literals.requires_grad:
             log_prob = evaluation.log_prob(layers, literals)
-            checks.check_possible(log_prob.detach())
+            check_possible(log_prob.detach())
             return log_prob, torch.autograd.grad(log_prob.sum(), literals, create_graph=True)[0]
         values = evaluation.upward(layers, literals)
-        checks.check_possible(values[-1])
+        check_possible(values[-1])
         return values[-1], evaluation.downward(layers, values, torch.ones_like(values[-1]))
 
     def _chosen(
@@ -197,7 +198,7 @@ class Constraint:
         """One model per row, by handing the root's whole weight to one product of every sum on the way down."""
         layers = self._on(literals.device)
         values = evaluation.upward(layers, literals, reduce)
-        checks.check_possible(values[-1])
+        check_possible(values[-1])
         weights = evaluation.downward(layers, values, torch.ones_like(values[-1]), share)
         return {name: chosen.argmax(dim=1) for name, chosen in self._by_variable(weights.T).items()}
 

@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 
 from gedi.report.charts import POINTS, Chart, axis, chart, clusters_as_traces, describe
+from gedi.report.images import data_uri
 from gedi.report.look import PALETTE, colour, compact, rgb
 from gedi.report.measures import Answers, can_walk, few, walked
-from gedi.report.pictures import data_uri
 from gedi.training.model import TrainedModel
 
 REGIONS = 160  # pixels per side of the decision regions

@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 from gedi.errors import DataError
-from gedi.report.measures import Answers
-from gedi.report.pictures import (
+from gedi.report.images import (
     EXEMPLAR_BYTES,
     MOST_CLUSTERS,
     SAMPLE_BYTES,
@@ -17,6 +16,7 @@ from gedi.report.pictures import (
     exemplars,
     write_samples,
 )
+from gedi.report.measures import Answers
 
 rng = np.random.default_rng(0)
 

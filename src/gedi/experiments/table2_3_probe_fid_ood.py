@@ -10,7 +10,7 @@ from typing import Any
 from gedi.data import known_datasets, load
 from gedi.evaluation.fid import FEATURE_FRECHET, inception_metric
 from gedi.experiments import Outcome, Request, paper
-from gedi.experiments.image_cells import ABLATIONS, METHODS, ROWS, ImageCell, cells_of, lacks_fid, measure
+from gedi.experiments.image_cells import ABLATIONS, METHODS, ROWS, TITLES, ImageCell, cells_of, lacks_fid, measure
 from gedi.experiments.scores import CHAINS, CLASSES, FRESH, IMAGE_SCORES, INCEPTION, LONGEST, MOST
 from gedi.experiments.tabulate import (
     SCORES,
@@ -26,8 +26,6 @@ from gedi.experiments.tabulate import (
     summary,
     tabulate,
 )
-
-TITLES = {"svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
 NOTE_CLUSTERS = (
     "Clusters: 10, 10 and 100. SwAV and GEDI have their own. Barlow has none and gets those of k-means on its "
