@@ -80,6 +80,22 @@ def test_parquet(tmp_path):
     assert len(blocks) == 6 and np.array_equal(np.concatenate(blocks), whole.x, equal_nan=True)
 
 
+@pytest.mark.parametrize(
+    ("names", "labels", "message"),
+    [
+        (["a", "a", "label"], list(range(53)), "several columns named 'a': rename them"),
+        (["a", "b", "label"], [[1, 2]] * 53, "'label' holds list<.*>, not one label per row"),
+        (["a", "b", "y"], [[1], [1, 2], *[[3]] * 51], "'y' holds list<.*>, not one label per row"),
+    ],
+)
+def test_a_parquet_file_that_does_not_fit_says_why(tmp_path, names, labels, message):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table([X[:, 0], X[:, 1], pyarrow.array(labels)], names=names)
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=f"a.parquet.*{message}"):
+        load(tmp_path / "a.parquet")
+
+
 def test_names_come_in_blocks_too():
     blocks = list(stream("moons").blocks)
     assert len(blocks) == 200 and np.array_equal(np.concatenate(blocks), load("moons").x)

@@ -13,7 +13,6 @@ from gedi.experiments import cells as cells_module
 from gedi.experiments import scores
 from gedi.experiments.cells import Cell, CellData, cell_data
 from gedi.experiments.image_cells import ImageCell, measure
-from gedi.experiments.plots import tiled
 from gedi.experiments.scores import (
     of_density,
     of_foreign,
@@ -23,6 +22,7 @@ from gedi.experiments.scores import (
     some,
     untrained_features,
 )
+from gedi.report.images import tiled
 from gedi.training.presets import preset
 
 SVHN = ImageCell("svhn", 10, preset="smoke", rows=300)

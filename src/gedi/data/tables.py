@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gedi.data.checks import few
 from gedi.data.columns import (
     MISSING,
     Wanted,
@@ -214,12 +215,19 @@ def open_parquet(path: Path, wanted: Wanted) -> ParquetTable:
         raise _damaged(path) from error
     schema = file.schema_arrow
     names = [n for n in schema.names if not n.startswith("__index_level_")]  # pandas' own index
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise DataError(f"{path} has several columns named {few(map(repr, sorted(twice)))}: rename them.")
     places, label = choose(names, wanted, path, lambda i: _is_categorical(path, file, names[i]))
     kept = [names[i] for i in places]
     kinds = {name: schema.field(name).type for name in kept}
     numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
     if other := {name: str(kind) for name, kind in kinds.items() if not any(test(kind) for test in numbers)}:
         raise not_numeric(path, other, wanted)
+    if label is not None and pa.types.is_nested(kind := schema.field(names[label]).type):
+        raise DataError(
+            f"In {path}, the label column {names[label]!r} holds {kind}, not one label per row: save a number or a "
+            "word in each row, or leave the column out."
+        )
     return ParquetTable(path, kept, kept, None if label is None else names[label], file)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from gedi.report.images import tiled
+
 # Okabe and Ito's palette, blue and orange first; yellow, faint on white, last.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#555555", "#F0E442")
 MARKERS = "osD^vPX*"
@@ -79,13 +81,3 @@ def image_panels(panels: dict[str, np.ndarray], *, columns: int = 8) -> Figure:
             grid = tiled(images, columns)
             place.imshow(grid.squeeze(-1) if grid.shape[-1] == 1 else grid, cmap="gray", vmin=0, vmax=255)
     return made
-
-
-def tiled(images: np.ndarray, columns: int) -> np.ndarray:
-    """Images [n, H, W, C] as one, in rows of ``columns`` with white lines between; unused places are white."""
-    n, height, width, channels = images.shape
-    rows = -(-n // columns)
-    grid = np.full((rows * columns, height + 1, width + 1, channels), 255, dtype=images.dtype)
-    grid[:n, :height, :width] = images
-    grid = grid.reshape(rows, columns, height + 1, width + 1, channels).swapaxes(1, 2)
-    return grid.reshape(rows * (height + 1), columns * (width + 1), channels)

@@ -138,7 +138,7 @@ def write_samples(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
         known = model.config.scaling == "pixels"
         black, white = model.black_and_white if known else (float(samples.min()), float(samples.max()))
         columns = int(np.ceil(np.sqrt(len(samples))))
-        grid = Image.fromarray(_tiled(Painter(model.image_shape, black, white).pixels(samples), columns, GAP))
+        grid = _joined(Painter(model.image_shape, black, white).pixels(samples), columns, GAP)
         times = max(1, FILE_SIDE // max(grid.size))
         grid.resize((times * grid.width, times * grid.height), Image.Resampling.NEAREST).save(path, "PNG")
         return
@@ -171,7 +171,7 @@ def _within(most: int, images: np.ndarray, columns: int, gap: int, sides: Sequen
         if len(images) * side**2 > PIXELS_PER_BYTE * most and side != different[-1]:
             continue
         smaller = _smaller(images, side)
-        image, shape = Image.fromarray(_tiled(smaller, columns, gap)), (smaller.shape[1], smaller.shape[2])
+        image, shape = _joined(smaller, columns, gap), (smaller.shape[1], smaller.shape[2])
         for quality in QUALITIES:
             source = data_uri(image, quality)
             if len(source) <= most:
@@ -189,13 +189,17 @@ def _smaller(images: np.ndarray, side: int) -> np.ndarray:
     return np.stack([np.asarray(Image.fromarray(image).resize(size, Image.Resampling.BOX)) for image in images])
 
 
-def _tiled(images: np.ndarray, columns: int, gap: int) -> np.ndarray:
-    """Images [n, H, W, 3] in lines, as RGBA; everything that is not an image is transparent."""
-    count, height, width, _ = images.shape
-    lines = -(-count // columns)
-    made = np.zeros((lines * (height + gap), columns * (width + gap), 4), dtype=np.uint8)
-    for i, image in enumerate(images):
-        top, left = i // columns * (height + gap), i % columns * (width + gap)
-        made[top : top + height, left : left + width, :3] = image
-        made[top : top + height, left : left + width, 3] = 255
-    return made
+def _joined(images: np.ndarray, columns: int, gap: int) -> Image.Image:
+    """RGB images [n, H, W, 3] in one RGBA image; everything between them is transparent."""
+    opaque = np.full((*images.shape[:3], 1), 255, dtype=np.uint8)
+    return Image.fromarray(tiled(np.concatenate([images, opaque], axis=3), columns, gap=gap, fill=0))
+
+
+def tiled(images: np.ndarray, columns: int, *, gap: int = 1, fill: int = 255) -> np.ndarray:
+    """Images [n, H, W, C] as one, in lines of ``columns``; gaps and unused places have the value ``fill``."""
+    count, height, width, channels = images.shape
+    lines, height, width = -(-count // columns), height + gap, width + gap
+    grid = np.full((lines * columns, height, width, channels), fill, dtype=images.dtype)
+    grid[:count, : height - gap, : width - gap] = images
+    grid = grid.reshape(lines, columns, height, width, channels).swapaxes(1, 2)
+    return grid.reshape(lines * height, columns * width, channels)
