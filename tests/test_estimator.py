@@ -217,7 +217,7 @@ def test_parameters_that_a_run_did_not_keep_are_the_defaults(fitted, tmp_path, a
 
 def test_an_existing_folder_is_not_overwritten(fitted, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(RunError, match="exists already"):
+    with pytest.raises(RunError, match="already exists"):
         fitted.save(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -1,8 +1,8 @@
-"""What can go wrong that the user can put right; the command line shows these as one sentence."""
+"""Errors that the user can fix; the command line shows each as one sentence."""
 
 
 class GediError(Exception):
-    """Anything gedi reports to its user on purpose."""
+    """Base class of all errors that gedi raises on purpose."""
 
 
 class DataError(GediError, ValueError):
@@ -10,11 +10,11 @@ class DataError(GediError, ValueError):
 
 
 class ConfigError(GediError, ValueError):
-    """A setting is unknown, or has a value it cannot have."""
+    """A setting is unknown, or its value is not allowed."""
 
 
 class RunError(GediError):
-    """A run folder is missing, incomplete or in the way."""
+    """A run folder is missing or incomplete, or would be overwritten."""
 
 
 class CheckpointError(RunError):
@@ -22,4 +22,4 @@ class CheckpointError(RunError):
 
 
 class LogicError(GediError, ValueError):
-    """A constraint is ill formed or cannot hold, or its log-probabilities do not fit it."""
+    """A constraint is malformed or cannot hold, or its log-probabilities do not fit it."""

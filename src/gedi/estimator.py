@@ -239,7 +239,7 @@ GEDI.__doc__ = (
 
 
 def _given(model: TrainedModel) -> dict[str, Any]:
-    """The parameters that a run was fitted with, as far as it kept them; its results may come from a stranger."""
+    """The parameters that a run was fitted with, as far as it kept them; its results are not trusted."""
     given: dict[str, Any] = {"random_state": model.seed}
     if not isinstance(model.results.get("asked"), dict):
         return given

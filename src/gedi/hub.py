@@ -1,6 +1,6 @@
 """Runs on the Hugging Face hub: safetensors, JSON, YAML and a model card, nothing that is executed.
 
-A repository belongs to a stranger: what is downloaded passes the same checks as any RUN folder.
+A repository is not trusted: what is downloaded passes the same checks as any RUN folder.
 """
 
 # pyright: reportUnnecessaryIsInstance=false
@@ -114,7 +114,7 @@ def model_card(model: TrainedModel, repo_id: str) -> str:
 
 
 def _mapping(results: dict[str, Any], name: str) -> dict[str, Any]:
-    """A part of a results file, which may come from a stranger."""
+    """A part of an untrusted results file."""
     value = results.get(name)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 

@@ -1,6 +1,6 @@
 """Settings are dataclasses: a field's type says what it takes, its `Rule` what range, its comment what it means.
 
-`read` turns plain data (of YAML, JSON or Python) into such a type, and refuses everything else in one sentence that
+`read` turns plain data (from YAML, JSON or Python) into such a type, and refuses everything else in one sentence that
 names the setting, what was given and what is expected. Nothing is guessed: text is not a number, and 1 is not true.
 """
 
@@ -21,7 +21,7 @@ from gedi.errors import ConfigError
 T = TypeVar("T")
 MOST_ENTRIES = 64  # of a list
 DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-# What a type is called, and what is taken for it.
+# What messages call a type, and which values are accepted for it.
 TYPES: dict[Any, tuple[str, type]] = {
     int: ("a whole number", Integral),
     float: ("a number", Real),
@@ -49,7 +49,7 @@ Natural = Annotated[int, Rule("not be negative", lambda value: value >= 0)]
 Positive = Annotated[float, Rule("be positive", lambda value: value > 0)]
 NotNegative = Annotated[float, Rule("not be negative", lambda value: value >= 0)]
 Layers = Annotated[
-    tuple[int, ...], Rule("name at least one layer of neurons", lambda sizes: len(sizes) > 0 and min(sizes) > 0)
+    tuple[int, ...], Rule("list at least one layer size", lambda sizes: len(sizes) > 0 and min(sizes) > 0)
 ]
 Share = Annotated[float, Rule("lie between 0 and 1", lambda value: 0 <= value <= 1)]
 

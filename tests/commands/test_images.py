@@ -87,7 +87,7 @@ def test_samples_are_drawn_as_a_grid(run, gedi, tmp_path):
 
 def test_the_plan_of_a_run_on_a_folder_is_accepted(photos, run, gedi, capsys):
     assert gedi("resume", run) == 0
-    assert "finished already" in capsys.readouterr().out
+    assert "already finished" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("shape", [(12, 20, 20), (12, 20, 20, 3)])

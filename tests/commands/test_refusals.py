@@ -59,7 +59,7 @@ def test_missing_data_is_refused_with_the_nearest_name(refused, data, expected, 
 def test_an_existing_run_folder_is_refused_and_left_as_it_was(refused, home, tmp_path, tiny):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine.txt").write_text("mine")
-    assert "exists already" in refused("fit", home / "rows.csv", "--n-clusters", 2, "--out", "run", *tiny)
+    assert "already exists" in refused("fit", home / "rows.csv", "--n-clusters", 2, "--out", "run", *tiny)
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_a_report_of_a_missing_folder_is_refused(refused, home):
 @pytest.mark.parametrize("name", ["p.csv", "p.npz", "p.parquet"])
 def test_predict_overwrites_nothing(refused, home, tmp_path, name):
     (tmp_path / name).write_text("mine")
-    assert "exists already" in refused("predict", home / "run", home / "rows.csv", "--out", name)
+    assert "already exists" in refused("predict", home / "run", home / "rows.csv", "--out", name)
 
 
 def test_sample_overwrites_nothing(refused, home, tmp_path):
     (tmp_path / "s.npz").write_text("mine")
-    assert "exists already" in refused("sample", home / "run", "--out", "s.npz")
+    assert "already exists" in refused("sample", home / "run", "--out", "s.npz")
 
 
 @pytest.mark.parametrize("name", ["p.txt", "nowhere/p.csv"])

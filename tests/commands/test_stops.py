@@ -80,7 +80,7 @@ def test_fit_resume_refuses_other_settings_than_at_first(home, tmp_path, capsys,
     ):
         capsys.readouterr()
         assert gedi(*fit, "--resume", *flags) == 2
-        assert f"begun with another {name}" in capsys.readouterr().err
+        assert f"started with a different {name}" in capsys.readouterr().err
     assert gedi(*fit, "--resume") == 0
 
 
@@ -100,7 +100,7 @@ def test_two_trainings_do_not_share_a_folder(home, tmp_path, capsys, monkeypatch
 def test_resume_refuses_other_folders_and_leaves_a_finished_run_alone(home, tmp_path, capsys, gedi):
     assert gedi("resume", tmp_path) == 2
     assert gedi("resume", home / "run") == 0
-    assert "finished already" in capsys.readouterr().out
+    assert "already finished" in capsys.readouterr().out
 
 
 def test_an_empty_folder_that_existed_before_stays(home, tmp_path, monkeypatch, gedi, tiny):

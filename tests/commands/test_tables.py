@@ -100,7 +100,7 @@ def test_a_stopped_run_drops_the_same_columns(own, tmp_path, monkeypatch, capsys
         broken.setattr(runs.folder, "write_results", stop)
         assert gedi(*fit) == 130
     assert gedi(*fit, "--resume", "--drop", "id,place,kind,b") == 2
-    assert "begun with another drop" in capsys.readouterr().err
+    assert "started with a different drop" in capsys.readouterr().err
     assert gedi("resume", tmp_path / "run") == 0
     assert runs.load(tmp_path / "run").columns == ["a", "b"]
 

@@ -68,7 +68,7 @@ def test_the_file_appears_only_when_it_is_complete(tmp_path):
 
 
 def test_a_file_created_in_the_meantime_is_not_overwritten(tmp_path):
-    with pytest.raises(DataError, match="exists already"), new_table(tmp_path / "t.csv") as write:
+    with pytest.raises(DataError, match="already exists"), new_table(tmp_path / "t.csv") as write:
         write({"cluster": CLUSTERS})
         (tmp_path / "t.csv").write_text("mine")
     assert (tmp_path / "t.csv").read_text() == "mine"

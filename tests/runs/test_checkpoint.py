@@ -127,7 +127,7 @@ def test_a_full_disk_is_reported_and_the_last_checkpoint_stays(tmp_path, monkeyp
 
 def test_a_folder_removed_while_training_is_reported(tmp_path):
     with (
-        pytest.raises(CheckpointError, match="was removed while the run trained in it"),
+        pytest.raises(CheckpointError, match="was removed during training"),
         claimed(tmp_path / "run") as run,
     ):
         checkpoints = Checkpoints(run)

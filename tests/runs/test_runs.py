@@ -66,7 +66,7 @@ def test_results_say_where_they_come_from(folder):
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path, refused):
     (tmp_path / "mine.txt").write_text("mine")
-    with refused(RunError, match="exists already"):
+    with refused(RunError, match="already exists"):
         runs.claim(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 

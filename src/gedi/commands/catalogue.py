@@ -35,5 +35,5 @@ def run_fetch(args: argparse.Namespace) -> None:
     from gedi.data.downloads import DOWNLOADS, fetch
 
     if args.name.lower() in DOWNLOADS:
-        say(err, f"about {DOWNLOADS[args.name.lower()].megabytes} MB to download, unless it is there already")
+        say(err, f"about {DOWNLOADS[args.name.lower()].megabytes} MB to download, unless already present")
     say(out, f"{args.name} is in {fetch(args.name)}, every file verified")

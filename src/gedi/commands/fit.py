@@ -1,4 +1,4 @@
-"""`gedi fit` and `gedi resume`: from what was asked for to a RUN folder."""
+"""`gedi fit` and `gedi resume`: from a request to a RUN folder."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def run_fit(args: argparse.Namespace) -> None:
         begun = runs.Plan.read(folder)
         if changed := [name for name in SAME if getattr(begun, name) != getattr(plan, name)]:
             raise ConfigError(
-                f"{folder} was begun with another {changed[0]}: use gedi resume {folder}, or choose another --out."
+                f"{folder} was started with a different {changed[0]}: use gedi resume {folder}, or another --out."
             )
         if not _is_finished(folder):
-            _go_on(folder, replace(begun, hardware=plan.hardware), data, rows, args.save_every)
+            _continue_run(folder, replace(begun, hardware=plan.hardware), data, rows, args.save_every)
         return
     check_sizes(config, rows.shape[1], args.n_clusters, data.image_shape)
     use_few_threads(config)
@@ -86,18 +86,18 @@ def run_resume(args: argparse.Namespace) -> None:
     if not _is_finished(folder):
         plan = replace(plan, hardware=_hardware(args, plan.hardware))
         data = load(plan.data, seed=plan.seed, label_column=plan.label_column, drop=plan.drop)
-        _go_on(folder, plan, data, _checked(data, plan.n_clusters), args.save_every)
+        _continue_run(folder, plan, data, _checked(data, plan.n_clusters), args.save_every)
 
 
 def _is_finished(folder: Path) -> bool:
     from gedi.runs import MODEL
 
     if finished := (folder / MODEL).is_file():
-        say(out, f"{folder} is finished already")
+        say(out, f"{folder} is already finished")
     return finished
 
 
-def _go_on(folder: Path, plan: Plan, data: Dataset, rows: Any, save_every: float) -> None:
+def _continue_run(folder: Path, plan: Plan, data: Dataset, rows: Any, save_every: float) -> None:
     """Resume a run, if its data and its checkpoint are those of its plan."""
     from gedi import runs
 

@@ -1,4 +1,4 @@
-"""Arrays come in here: named data sets, files, folders of images, checks and scaling."""
+"""Loads data: named data sets, files and folders of images, with checks and scaling."""
 
 from gedi.data import toys
 from gedi.data.checks import check_rows, checked_blocks

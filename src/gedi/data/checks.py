@@ -1,4 +1,4 @@
-"""Says in one sentence what is wrong with the data, before any time is spent on them."""
+"""Checks of the data before training; each error says in one sentence what is wrong."""
 
 # pyright: reportMissingTypeStubs=false
 # pyright: reportUnnecessaryIsInstance=false
@@ -102,7 +102,7 @@ def checked_blocks(
 
 
 def few(names: Iterable[str]) -> str:
-    """The first names of a list that may be long, and how many more there are."""
+    """The first few names of a list, and how many more there are."""
     listed = list(names)
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
     return ", ".join(listed[:SHOWN]) + more

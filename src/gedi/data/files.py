@@ -35,7 +35,7 @@ class Content:
 
 
 def read(path: Path, *, split: str, wanted: Wanted) -> Content:
-    """Read a file by its suffix; only .npz files have splits, any other file is one whole."""
+    """Read a file by its suffix; only .npz files have splits, any other file is read whole."""
     suffix = path.suffix.lower()
     if suffix in tables.SUFFIXES:
         return _read_table(path, wanted)

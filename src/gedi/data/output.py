@@ -49,7 +49,7 @@ def check_new(path: Path, suffixes: tuple[str, ...]) -> None:
     if path.suffix.lower() not in suffixes:
         raise DataError(f"{path} must end in {', '.join(suffixes)}.")
     if os.path.lexists(path):
-        raise DataError(f"{path} exists already: choose another --out, or remove it first.")
+        raise DataError(f"{path} already exists: choose another --out, or remove it first.")
     if not path.parent.is_dir():
         raise DataError(f"The folder {path.parent} does not exist: create it first.")
     if path.suffix.lower() == ".parquet":

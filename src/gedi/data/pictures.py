@@ -1,4 +1,4 @@
-"""Pictures and arrays: a folder of any pictures as one array of equal images, and pixel values as pictures."""
+"""Pictures and arrays: a folder of pictures as one array of images of equal size, and pixel values as pictures."""
 
 from __future__ import annotations
 

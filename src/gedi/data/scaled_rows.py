@@ -1,4 +1,4 @@
-"""Rows that keep their type and are scaled when they are read: the training data of a run on images."""
+"""Rows that keep their type and are scaled when read: the training data of a run on images."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Scaler:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The scaler that `state()` was taken from (lists or arrays)."""
+        """The scaler that `state()` describes (lists or arrays)."""
         return cls(
             mode=state["mode"],
             centre=np.asarray(state["centre"], dtype=np.float64),
@@ -83,7 +83,7 @@ class Scaler:
         )
 
     def _fitted(self, x: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Centre and scale, after a check that they are known and fit the rows x."""
+        """Centre and scale, after checking that they are known and fit the rows x."""
         if self.centre is None or self.scale is None:
             raise DataError("The scaler has not been fitted yet: call fit first.")
         if x is not None and (np.ndim(x) != 2 or np.shape(x)[1] != len(self.centre)):

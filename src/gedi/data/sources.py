@@ -1,4 +1,4 @@
-"""Where arrays come in: data sets by name, and files by path."""
+"""Loads data sets by name, and files and folders by path."""
 
 # pyright: reportMissingTypeStubs=false
 import os
@@ -31,7 +31,7 @@ ADDITION_ROWS = 3_000
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Data as they came, unscaled; labels, if any, are for evaluation only."""
+    """Data as loaded, unscaled; labels, if any, are for evaluation only."""
 
     name: str
     x: np.ndarray  # rows [n, d] in float32 (float64 if a file holds more digits), or images [n, H, W, C]
@@ -93,8 +93,8 @@ def load(
 
     Toys (moons, circles, rings, ...) have `n` points, by default 2,000 to train and 1,000 to test; the test points come
     from `seed + 10_000`. addition has `n` images of MNIST, by default 3,000, drawn with `seed` in consecutive triplets
-    a, b, a + b; to test, it has MNIST's own test images. Any other data have all rows, or a random subset of `n` rows
-    drawn with `seed`. digits and files other than .npz have no splits: both splits are the whole.
+    a, b, a + b; to test, it has MNIST's own test images. Other data has all rows, or a random subset of `n` rows
+    drawn with `seed`. digits and files other than .npz have no splits: both splits are all rows.
 
     In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is not a feature;
     label_column="" makes every column a feature. Columns named in `drop` are left out (None: the caller cannot drop
@@ -149,7 +149,7 @@ def data_dir() -> Path:
 
 
 def known_datasets() -> list[DatasetInfo]:
-    """Every name that `load` knows, where its data are expected, and whether they are there."""
+    """Every name that `load` knows, where its data is expected, and whether it is there."""
     found = [DatasetInfo(name, "toy", "generated from a seed", True, TOY_ROWS["train"]) for name in TOYS]
     found.append(DatasetInfo("digits", "images", "scikit-learn", True, 1_797))
     mnist = _image_set("mnist")

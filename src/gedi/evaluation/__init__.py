@@ -1,4 +1,4 @@
-"""How good a model is: clusters against labels, features, samples, own data against foreign data."""
+"""How good a model is: clusters against labels, features, samples, and out-of-distribution scores."""
 
 from gedi.evaluation.agreement import accuracy, ari, clustering_scores, label_scores, nmi, nmi_batch64
 from gedi.evaluation.features import knn_accuracy, linear_probe

@@ -1,4 +1,4 @@
-"""How well frozen features tell the classes apart: a linear probe (Appendix J) and nearest neighbours."""
+"""How well frozen features separate the classes: a linear probe (Appendix J) and nearest neighbours."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def knn_accuracy(
 ) -> float:
     """Share of test rows whose label is the most frequent one among the k training rows of highest cosine similarity.
 
-    There is nothing to train and nothing to tune. A tie goes to the label whose rows are nearer. ``block`` test rows
+    Nothing is trained or tuned. A tie goes to the label whose rows are nearer. ``block`` test rows
     at a time are compared with the training set, which bounds the memory.
     """
     train, labels, test, truth = _checked_pairs(train_x, train_y, test_x, test_y)

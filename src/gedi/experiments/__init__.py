@@ -36,7 +36,7 @@ class Budget:
 
 
 class Request(NamedTuple):
-    """One call of `gedi reproduce`: what may be spent, where files go, and who hears of the progress."""
+    """One call of `gedi reproduce`: what may be spent, where files go, and what shows the progress."""
 
     budget: Budget
     out: Path

@@ -1,4 +1,4 @@
-"""Does the training of the density leave its limits? Our settings on many seeds, and the paper's sampler."""
+"""Does training the density diverge? Our settings on many seeds, and the paper's sampler."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _number(name: str) -> Text:
 
 
 def stability(runs: list[Measured]) -> dict[str, Any]:
-    """Counts over runs, and how far their numbers went."""
+    """Counts over runs, and their largest values."""
     events = [run.get("guard") or [] for run in runs]
     gaps = [run["largest"]["generative"] for run in runs if run.get("largest")]
     sizes = [run["largest"]["energy_size"] for run in runs if run.get("largest")]

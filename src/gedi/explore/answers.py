@@ -1,4 +1,4 @@
-"""What the model says about new rows, ready for JSON."""
+"""The model's answers about new rows, ready for JSON."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ExploreServer(ThreadingHTTPServer):
     def __init__(self, site: Site, *, port: int = 0) -> None:
         self.site = site
         self.token = secrets.token_urlsafe(32)
-        self.reading = threading.Lock()  # one body at a time: memory stays that of one of them
+        self.reading = threading.Lock()  # one body at a time, to bound the memory
         self.answering = threading.Lock()  # one answer at a time, and none while the program ends
         try:
             super().__init__((ADDRESS, port), Handler)
@@ -59,7 +59,7 @@ class ExploreServer(ThreadingHTTPServer):
         self.server_name, self.server_port = ADDRESS, self.server_address[1]
 
     def server_close(self) -> None:
-        """Wait for an answer in progress to end: stopping a thread inside torch would abort the program."""
+        """Wait for an answer in progress: stopping a thread inside torch would abort the program."""
         self.answering.acquire()  # and never released
         super().server_close()
 
@@ -95,12 +95,12 @@ class Handler(BaseHTTPRequestHandler):
             return problem(421, "This server does not answer for that host name.")
         origins = self.headers.get_all("Origin", [])
         if any(origin != f"http://{hosts[0].lower()}" for origin in origins):
-            return problem(403, "Requests from other pages are not answered.")
+            return problem(403, "Requests from other pages are refused.")
         if self.headers.get("Sec-Fetch-Site", "none") not in SAME_ORIGIN:
-            return problem(403, "Requests from other pages are not answered.")
+            return problem(403, "Requests from other pages are refused.")
         start, token, path = (*self.path.split("/", 2), "", "")[:3]
         if start or not secrets.compare_digest(token.encode(), self.server.token.encode()):
-            return problem(403, "The token is missing or wrong: use the address that gedi explore printed.")
+            return problem(403, "The token is missing or wrong: use the URL printed by gedi explore.")
         return then(path)
 
     def _get(self, path: str) -> Reply:

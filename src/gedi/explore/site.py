@@ -28,7 +28,7 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# A report is a single file, which may come from a stranger. It can draw, but not reach anything, not even this server:
+# A report is a single file, which is not trusted. It can draw, but not reach anything, not even this server:
 # a sandboxed page has no origin.
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "

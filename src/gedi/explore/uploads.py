@@ -1,4 +1,4 @@
-"""Files dropped on the page, as rows: tables, NumPy files or pictures, told apart by their first bytes."""
+"""Files dropped on the page, as rows: tables, NumPy files or pictures, recognised by their first bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read files that may come from a stranger: nothing in them is executed, and nothing large is allocated on their word.
+"""Read untrusted files: nothing in them is executed, and no size they claim is allocated unchecked.
 
 Links, pipes, devices and folders are refused before anything is read, and so is a file above its size limit. JSON and
 YAML are read as plain data (text, numbers, lists and mappings) of bounded size and depth. Every failure is a `RunError`

@@ -1,4 +1,4 @@
-"""Read safetensors files that may come from a stranger, in two steps: first the header, then, if it fits, the tensors.
+"""Read untrusted safetensors files in two steps: first the header, then, if it fits, the tensors.
 
 The library checks the header against the file's own length, and we compare it with the layout we expect. Only then is
 memory allocated.

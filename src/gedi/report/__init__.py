@@ -1,1 +1,1 @@
-"""What a run leaves for people to look at."""
+"""The pages that show a run."""

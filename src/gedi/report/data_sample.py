@@ -81,7 +81,7 @@ def write_sample(sample: DataSample, folder: Path) -> None:
 
 
 def read_sample(folder: Path, n_features: int) -> DataSample | None:
-    """The sample in a RUN folder, or None if it has none. The folder may come from a stranger."""
+    """The sample in a RUN folder, or None if it has none. The folder is untrusted."""
     if not os.path.lexists(folder / FILE):
         return None
     with open_tensors(folder / FILE, 2 * BYTES) as file:

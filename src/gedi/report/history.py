@@ -32,7 +32,7 @@ MOST_CURVES = 12  # measures in one chart
 
 
 class History:
-    """Lines of metrics.jsonl, which may come from a stranger, in order on one axis of iterations."""
+    """Lines of an untrusted metrics.jsonl, in order on one axis of iterations."""
 
     def __init__(self, lines: list[dict[str, Any]], events: list[dict[str, Any]]) -> None:
         self.lines = [line for line in lines if _is_place(line) and "seen" not in line]

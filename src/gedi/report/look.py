@@ -54,7 +54,7 @@ def compact(values: Any, digits: int = 4) -> list[Any]:
 
 
 def number(value: Any) -> float | None:
-    """A finite number from a file that may come from a stranger, or None."""
+    """A finite number from an untrusted file, or None."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if known and math.isfinite(value) else None
 

@@ -1,4 +1,4 @@
-"""What can be measured of a run without labels: the numbers that the verdict, the tables and the comparison share."""
+"""What can be measured without labels: the numbers that the verdict, the tables and the comparison share."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Measures:
     dimensions: int | None = None  # of the embedding
     noise_auroc: float | None = None  # probability that log p is higher for a row than for noise
     shuffled_auroc: float | None = None  # ... than for a row of shuffled columns
-    sample_test: float | None = None  # how surely nearest neighbours tell samples from rows; 0.5 is chance
+    sample_test: float | None = None  # how reliably nearest neighbours tell samples from rows; 0.5 is chance
     energy_gap: float | None = None  # mean |log p of samples - log p of data| late in training
     energy_spread: float | None = None  # standard deviation of log p over the data
     starts: list[float] = field(default_factory=list)  # final objective of each start
@@ -142,7 +142,7 @@ def few(count: int, most: int) -> np.ndarray:
 
 
 def guard_events(results: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the guard wrote down, from a file that may come from a stranger."""
+    """The guard's events, from an untrusted file."""
     events = results.get("guard")
     return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
 
@@ -219,7 +219,7 @@ def walked(model: TrainedModel, start: torch.Tensor, steps: int, generator: torc
 
 
 def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
-    """How surely nearest neighbours tell samples from rows: 0.5 is not at all, 1 is always.
+    """How reliably nearest neighbours tell samples from rows: 0.5 is chance, 1 is always.
 
     If the two are alike, half of the rows, and half of the samples, have a nearest neighbour of the other kind. Blurred
     samples lie nearest to rows, and copies nearest to the row they copy: looking at each kind by itself finds both.

@@ -204,7 +204,7 @@ def _plain(value: Any) -> str:
 
 
 def provenance(results: dict[str, Any]) -> list[tuple[str, str]]:
-    """Where a run comes from, as it wrote down itself."""
+    """A run's provenance, as the run recorded it."""
     written = results.get("provenance")
     facts = [(k, shown(v, 300)) for k, v in flat(written)] if isinstance(written, dict) else []
     hardware = results.get("hardware")

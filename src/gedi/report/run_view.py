@@ -1,4 +1,4 @@
-"""A RUN folder as a report sees it: the model, a sample of the data, what was written down. Parts may be missing."""
+"""A RUN folder as a report sees it: the model, a sample of the data, and its records. Parts may be missing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunView:
     results: dict[str, Any]
     history: list[dict[str, Any]]
     settings: dict[str, Any] = field(default_factory=dict)  # as in config.yaml, under 'training'
-    given: Dataset | None = None  # data to show instead of the run's own; the scores that the run wrote do not apply
+    given: Dataset | None = None  # data to show instead of the run's own; the run's recorded scores do not apply
     foreign: Dataset | None = None  # data that should look foreign
 
     @property
@@ -76,7 +76,7 @@ class RunView:
 
     @cached_property
     def written_scores(self) -> dict[str, float]:
-        """Agreement with the labels of all rows, as the run wrote it down; empty if other data is shown."""
+        """Agreement with the labels of all rows, as the run recorded it; empty if other data is shown."""
         written = self.results.get("scores")
         if self.is_given or not isinstance(written, dict):
             return {}
@@ -106,7 +106,7 @@ class RunView:
 
 
 def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
-    """A RUN folder, finished or diverged. ``model`` is the model in it, for a caller that has it in memory."""
+    """A RUN folder, finished or diverged. ``model`` is the model in it, for a caller that already has it in memory."""
     name = shown(folder.resolve().name, 80)
     if model is None and os.path.lexists(folder / runs.MODEL):
         model = runs.load(folder)
@@ -119,13 +119,13 @@ def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
     if model is not None:
         return RunView(folder, name, model, results, history, to_dict(model.config))
     if not isinstance(results, dict) or "diverged" not in results:
-        raise RunError(f"{about} has nothing to report: it holds neither a model nor the reason why there is none.")
+        raise RunError(f"{about} has nothing to report: it has neither a model nor a record of why there is none.")
     settings = to_dict(runs.Plan.read(folder).training) if os.path.lexists(folder / runs.PLAN) else {}
     return RunView(folder, name, None, results, history, settings)
 
 
 def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:
-    """The sample kept with the run, or if there is none, one of its data, if that is still where the plan says."""
+    """The sample kept with the run, or else one drawn from its data, if that is still where the plan says."""
     kept = read_sample(folder, model.n_features)
     if kept is not None or not os.path.lexists(folder / runs.PLAN):
         return kept

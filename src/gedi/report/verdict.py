@@ -1,7 +1,7 @@
-"""Is the model any good? Judged without labels, in plain words, with what to change.
+"""Is the model any good? Judged without labels, in plain words, with advice on what to change.
 
-Every threshold is in `LIMITS`. They were set on runs with a known answer, and prove nothing: a clustering can be
-certain, stable and still not the one that was wanted. The report says so.
+Every threshold is in `LIMITS`. We set them on runs with a known answer; they prove nothing: a clustering can be
+certain and stable and still not be the one you want. The report says so.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LIMITS = {
     "rank_share": Limit(0.50, 0.25),  # effective rank divided by what the clusters need, n_clusters - 1
     "noise_auroc": Limit(0.75, 0.60),  # how well log p tells data from uniform noise
     "shuffled_auroc": Limit(0.65, 0.55),  # ... and from the data with its columns shuffled
-    "sample_test": Limit(0.65, 0.85),  # how surely nearest neighbours tell samples from data
+    "sample_test": Limit(0.65, 0.85),  # how reliably nearest neighbours tell samples from data
     "energy_gap": Limit(0.5, 1.5),  # between data and samples late in training, in standard deviations of log p
     "rollbacks": Limit(0, 2),  # number of times the guard rolled training back
     "starts": Limit(0.10, 0.50),  # relative spread of the objectives of several starts
@@ -49,7 +49,7 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was seen, and what to do about it; nothing if it is good."""
+    """One observation, and what to do about it; no remedy if it is good."""
 
     level: str
     text: str
@@ -209,7 +209,7 @@ def _samples(m: Measures) -> list[Finding]:
     found = _finding(
         "sample_test",
         m.sample_test,
-        f"Nearest neighbours tell samples from data with {percent(m.sample_test)} certainty (50\u00a0% is chance).",
+        f"Nearest neighbours tell samples from data with {percent(m.sample_test)} accuracy (50\u00a0% is chance).",
         "do not use the samples as data; raise step1.iterations or sampler.steps, or lower sampler.final_noise",
     )
     return found if m.has_density else []

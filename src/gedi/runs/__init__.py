@@ -1,4 +1,4 @@
-"""RUN folders: everything that a run leaves on disk."""
+"""RUN folders: everything that a run writes to disk."""
 
 from gedi.runs.checkpoint import Checkpoints
 from gedi.runs.folder import (

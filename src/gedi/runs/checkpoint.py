@@ -58,7 +58,7 @@ class Checkpoints:
             write_whole(self.folder / MANIFEST, json.dumps(entries, indent=1).encode())
         except OSError as error:
             if not self.folder.is_dir():
-                raise CheckpointError(f"{self.folder} was removed while the run trained in it.") from error
+                raise CheckpointError(f"{self.folder} was removed during training.") from error
             (self.folder / f".{name}").unlink(missing_ok=True)
             raise CheckpointError(
                 f"The checkpoint could not be written to {self.folder} ({error.strerror}); the one before it is intact."
@@ -119,7 +119,7 @@ class Checkpoints:
         except FAILURES as error:
             raise CheckpointError(f"{shown(str(path), 150)} is not a list of checkpoints.") from error
         if not all(re.fullmatch(r"checkpoint-[0-9]{6,10}\.safetensors", e["file"]) for e in entries):
-            raise CheckpointError(f"{shown(str(path), 150)} names other files, or files outside the run folder.")
+            raise CheckpointError(f"{shown(str(path), 150)} lists files that are not checkpoints of this run.")
         return entries
 
 

@@ -1,6 +1,6 @@
 """RUN folders: config.yaml, model.safetensors, metrics.jsonl, results.json. No pickle anywhere.
 
-A folder may come from a stranger: all of it is read by `gedi.files`, and compared with the `layout` of its settings.
+A folder is not trusted: all of it is read by `gedi.files`, and compared with the `layout` of its settings.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def claim(folder: str | Path) -> Path:
     # A run that was killed as it began may leave these, and nothing worth keeping.
     left_over = {f".{PLAN}", LOCK}
     if folder.exists() and (not folder.is_dir() or any(path.name not in left_over for path in folder.iterdir())):
-        raise RunError(f"{folder} exists already and is not overwritten: choose another --out or remove it.")
+        raise RunError(f"{folder} already exists and will not be overwritten: choose another --out or remove it.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""plan.yaml: what a run was asked for, written before it trains, so that it can be resumed after a stop."""
+"""plan.yaml: what a run was asked to do, written before it trains, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _is_data(data: str) -> bool:
 
 
 def _is_affordable(hardware: Hardware) -> bool:
-    """Each device is a process: a stranger's file may not ask for more than this machine has cores or devices."""
+    """Each device is a process: an untrusted file may not ask for more than this machine has cores or devices."""
     return hardware.devices <= max(os.cpu_count() or 1, torch.cuda.device_count())
 
 
@@ -42,7 +42,7 @@ AFFORDABLE = Rule("not ask for more devices than there are", _is_affordable)
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A run, as asked for."""
+    """A run, as requested."""
 
     data: Annotated[str, DATA]
     label_column: str | None = None
@@ -62,7 +62,7 @@ class Plan:
 
     @classmethod
     def read(cls, folder: str | Path) -> Self:
-        """The plan of a run that was started, perhaps by a stranger. Entries that are not known are passed over."""
+        """The plan of a run that was started, from an untrusted folder. Unknown entries are ignored."""
         path = Path(folder) / PLAN
         if not os.path.lexists(path):
             raise RunError(f"{shown(str(folder), 150)} is not a run that can be resumed: it has no {PLAN}.")
