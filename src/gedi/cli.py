@@ -14,10 +14,9 @@ from rich.markup import escape
 
 from gedi import __version__
 from gedi.commands.catalogue import run_datasets, run_fetch, run_methods
-from gedi.commands.explore import run_explore
 from gedi.commands.fit import run_fit, run_resume
 from gedi.commands.predict import run_eval, run_predict, run_sample
-from gedi.commands.report import run_report
+from gedi.commands.report import run_explore, run_report
 from gedi.commands.reproduce import run_demo, run_reproduce
 from gedi.commands.terminal import err, say
 from gedi.errors import ConfigError, GediError

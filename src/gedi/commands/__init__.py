@@ -1,1 +1,1 @@
-"""The commands of `gedi`, one file each; only they and `cli` print."""
+"""The commands of `gedi`, one file per group; only they and `cli` print."""

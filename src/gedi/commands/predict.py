@@ -74,7 +74,7 @@ def run_sample(args: argparse.Namespace) -> None:
     most = MOST_VALUES // model.n_features
     if args.n > most:
         raise DataError(
-            f"-n asks for {args.n:,} samples, at most {most:,} at once are possible: use several seeds."
+            f"-n asks for {args.n:,} samples, but at most {most:,} can be drawn at once: use several seeds."
         )
     samples = model.sample(args.n, seed=args.seed)
     if path.suffix.lower() == ".png":

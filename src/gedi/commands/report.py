@@ -1,12 +1,15 @@
-"""`gedi report`, and the pages that `gedi fit` and `gedi demo` end with."""
+"""`gedi report` and `gedi explore`, and the pages that `gedi fit` and `gedi demo` end with."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gedi.commands.terminal import out, say
+from gedi.commands.terminal import err, out, say
 from gedi.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
@@ -41,6 +44,27 @@ def run_report(args: argparse.Namespace) -> None:
     html = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
     path = folders[0] / PAGE if len(runs) == 1 else Path(COMPARISON)
     say(out, f"wrote {write_page(html, Path(args.out) if args.out else path)}")
+
+
+def run_explore(args: argparse.Namespace) -> None:
+    from gedi import runs
+    from gedi.explore import ExploreServer, Site, find_examples
+
+    model = runs.load(args.model)
+    examples = find_examples(model, Path(args.model), args.data)
+    with ExploreServer(Site(Path(args.model), examples), port=args.port) as server:
+        say(out, server.url)
+        say(err, "open this URL in a browser on this machine; only someone with the URL can connect; Ctrl-C stops it")
+        if args.browser:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say(err, "gedi explore has stopped")
+    # End the process here: in Python's normal shutdown, a torch thread may abort it, and nothing is left to save.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def write_run_report(folder: Path, data: Dataset | None, model: TrainedModel | None = None) -> Path:

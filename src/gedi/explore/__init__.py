@@ -1,6 +1,6 @@
 """A run's report, with a place to drop new data on, served to this machine only."""
 
-from gedi.explore.examples import Examples, find_examples
+from gedi.explore.answers import Examples, find_examples
 from gedi.explore.server import ExploreServer
 from gedi.explore.site import Site
 

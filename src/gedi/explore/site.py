@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gedi.errors import GediError, RunError
-from gedi.explore.answers import answer
-from gedi.explore.examples import Examples
+from gedi.explore.answers import Examples, answer
 from gedi.explore.uploads import BODY_BYTES, rows_of
 from gedi.files.reading import opened, shown, whole
 from gedi.files.writing import finite
