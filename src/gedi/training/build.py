@@ -140,7 +140,9 @@ def assemble(
 
 def _mlp(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
     frequency = config.frequency if config.first == "waves" else None
-    return MLPEncoder(n_features, config.hidden, config.representation, config.activation, frequency=frequency)
+    return MLPEncoder(
+        n_features, config.hidden, config.representation, config.activation, frequency=frequency, norm=config.norm
+    )
 
 
 def _resnet8(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
