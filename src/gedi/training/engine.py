@@ -232,15 +232,20 @@ class Engine:
         assert c.radius is not None
         with self.journal.timed("dam"):
             self.state.average.refresh_density(self.x)
-            walked, info = dam(
-                self.state.average.log_density,
-                x,
-                radius=c.radius,
-                steps=c.steps,
-                generator=self.state.noise,
-                max_drop=math.inf if c.max_drop is None else c.max_drop,
-                gradient=self.state.average.score,
-            )
+            parts = [
+                dam(
+                    self.state.average.log_density,
+                    part,
+                    radius=c.radius,
+                    steps=c.steps,
+                    generator=self.state.noise,
+                    max_drop=math.inf if c.max_drop is None else c.max_drop,
+                    gradient=self.state.average.score,
+                )
+                for part in x.split(self.state.average.encoder.rows_at_once)
+            ]
+            walked = torch.cat([end for end, _ in parts])
+            info = DamInfo(*map(torch.cat, zip(*(about for _, about in parts), strict=True)))
             self.state.gradient_evaluations += c.steps * len(x) * (1 if alone else self.world.size)
             self.values["walk_distance"] = float(info.distance.mean())
             self.values["walk_log_density_change"] = float(info.log_density_change.mean())
