@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -55,15 +56,17 @@ class TrainState:
     @torch.no_grad()
     def update_average(self, decay: float) -> None:
         """Move the averaged weights towards the present ones; counters of batch norm are copied."""
-        for mine, theirs in zip(self._tensors(self.average), self._tensors(self.net), strict=True):
-            if mine.is_floating_point():
-                mine.lerp_(theirs, 1.0 - decay)
-            else:
-                mine.copy_(theirs)
+        numbers, counters = self._pairs
+        torch._foreach_lerp_(*numbers, 1.0 - decay)
+        torch._foreach_copy_(*counters)
 
-    @staticmethod
-    def _tensors(net: GediNet) -> list[torch.Tensor]:
-        return [*net.parameters(), *net.buffers()]
+    @cached_property
+    def _pairs(self) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
+        """Tensors of the average and of the net: weights and statistics, then counters. Loading writes into them."""
+        mine, theirs = ([*net.parameters(), *net.buffers()] for net in (self.average, self.net))
+        pairs = list(zip(mine, theirs, strict=True))
+        kinds = [[pair for pair in pairs if pair[0].is_floating_point() is kind] for kind in (True, False)]
+        return [([one for one, _ in kind], [other for _, other in kind]) for kind in kinds]
 
     def weights(self) -> dict[str, torch.Tensor]:
         """A copy of the averaged weights."""
@@ -82,7 +85,7 @@ def averaged_copy(net: GediNet) -> GediNet:
 
 def adam(net: torch.nn.Module, config: StageConfig) -> torch.optim.Adam:
     """Adam with empty moments."""
-    return torch.optim.Adam(net.parameters(), lr=config.learning_rate, betas=config.betas, foreach=True)
+    return torch.optim.Adam(net.parameters(), lr=config.learning_rate, betas=config.betas, fused=True)
 
 
 def rate(iteration: int, config: StageConfig) -> float:
