@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.neighbors import NearestNeighbors
 
 from gedi.data import Scaler
 from gedi.data.augment import Augment, row_augmentation
@@ -62,6 +61,8 @@ def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 500
 
     Finer samplers and walks waste steps; coarser ones blur the structure of the data.
     """
+    from sklearn.neighbors import NearestNeighbors
+
     rows = np.asarray(x[:: math.ceil(len(x) / max_rows)])
     k = min(neighbour, len(rows) - 1)
     distances, _ = NearestNeighbors(n_neighbors=k + 1).fit(rows).kneighbors(rows)
