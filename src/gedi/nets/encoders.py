@@ -69,8 +69,8 @@ class Encoder(nn.Module):
     An encoder that knows d u^T enc(x) / dx in closed form has a method ``input_gradient(x, u)``; samplers then use it.
     """
 
-    rows_at_once: ClassVar[int] = 4096  # of one pass over many rows: more would fill the memory
-    is_exact: ClassVar[bool] = True  # answers in double precision: a row's answer does not depend on its batch
+    rows_at_once: ClassVar[int] = 1024  # of one pass over many rows: more would leave the processor's cache
+    is_exact: ClassVar[bool] = True  # a row's answer does not depend on its batch: passes are filled up to that size
     input_gradient: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
 
 
@@ -202,7 +202,7 @@ class ImageEncoder(Encoder):
     """`ResNet8` on flat rows [n, H * W * C], the form the samplers work in; pixels are in the order (H, W, C)."""
 
     rows_at_once = 256
-    is_exact = False  # convolutions would take twice the time in double precision
+    is_exact = False  # one image would take the time of 256
 
     def __init__(self, image_shape: tuple[int, ...], width: int) -> None:
         super().__init__()
