@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import nn
@@ -104,8 +104,10 @@ class MLPEncoder(Encoder):
         self.last = nn.Linear(sizes[-1], out)
         if frequency is not None:
             self.norms[0], self.activations[0] = Identity(), Sine()
-            nn.init.normal_(self.linears[0].weight, std=frequency)  # type: ignore[arg-type]
-            nn.init.uniform_(self.linears[0].bias, 0.0, 2 * math.pi)  # type: ignore[arg-type]
+            first = cast("nn.Linear", self.linears[0])
+            if not first.weight.is_meta:  # shapes without numbers: drawing them would import torch's compiler
+                nn.init.normal_(first.weight, std=frequency)
+            nn.init.uniform_(first.bias, 0.0, 2 * math.pi)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for linear, norm, activation in zip(self.linears, self.norms, self.activations, strict=True):
