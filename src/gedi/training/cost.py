@@ -16,11 +16,8 @@ import torch
 
 from gedi.training.build import Prepared
 from gedi.training.config import TrainingConfig
-from gedi.training.engine import Engine
-from gedi.training.fit import arrived_chains
 from gedi.training.guard import GuardWarning
 from gedi.training.journal import Hooks
-from gedi.training.recipe import train
 from gedi.training.state import TRAINED
 from gedi.training.threads import threads_for
 from gedi.training.world import World
@@ -126,6 +123,10 @@ def _of_kind(seconds: list[float], kinds: Sequence[str]) -> dict[str, float]:
 
 
 def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
+    from gedi.training.engine import Engine
+    from gedi.training.fit import arrived_chains
+    from gedi.training.recipe import train
+
     config = copy.deepcopy(ready.config)
     for name in TRAINED:
         stage = getattr(config, name)

@@ -56,17 +56,18 @@ class TrainState:
     @torch.no_grad()
     def update_average(self, decay: float) -> None:
         """Move the averaged weights towards the present ones; counters of batch norm are copied."""
-        numbers, counters = self._pairs
-        torch._foreach_lerp_(*numbers, 1.0 - decay)
-        torch._foreach_copy_(*counters)
+        (mine, my_counters), (theirs, their_counters) = self._tensors
+        torch._foreach_lerp_(mine, theirs, 1.0 - decay)  # pyright: ignore[reportPrivateImportUsage]
+        for counter, now in zip(my_counters, their_counters, strict=True):
+            counter.copy_(now)
 
     @cached_property
-    def _pairs(self) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
-        """Tensors of the average and of the net: weights and statistics, then counters. Loading writes into them."""
-        mine, theirs = ([*net.parameters(), *net.buffers()] for net in (self.average, self.net))
-        pairs = list(zip(mine, theirs, strict=True))
-        kinds = [[pair for pair in pairs if pair[0].is_floating_point() is kind] for kind in (True, False)]
-        return [([one for one, _ in kind], [other for _, other in kind]) for kind in kinds]
+    def _tensors(self) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
+        """Numbers and counters of the average, then of the net; they stay the same tensors, whatever is loaded."""
+        every = [[*net.parameters(), *net.buffers()] for net in (self.average, self.net)]
+        return [
+            ([t for t in of if t.is_floating_point()], [t for t in of if not t.is_floating_point()]) for of in every
+        ]
 
     def weights(self) -> dict[str, torch.Tensor]:
         """A copy of the averaged weights."""
