@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
@@ -17,19 +17,17 @@ from sklearn.utils.validation import (
     validate_data,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from gedi import hub, runs
-from gedi.data import check_rows
-from gedi.data.checks import image_shape_of
+from gedi.data.checks import check_rows, image_shape_of
 from gedi.errors import DataError
-from gedi.logic import Constraint
-from gedi.objectives.symbolic import Symbolic, constraint_change
-from gedi.training.build import prepare
-from gedi.training.config import TrainingConfig
-from gedi.training.fit import fit_prepared
-from gedi.training.journal import Hooks, Progress
 from gedi.training.methods import METHODS
-from gedi.training.model import TrainedModel
 from gedi.training.presets import PRESETS, configure
+
+# What needs torch is imported where it is used: its import takes longer than that of all else.
+if TYPE_CHECKING:
+    from gedi.logic import Constraint
+    from gedi.training.config import TrainingConfig
+    from gedi.training.journal import Progress
+    from gedi.training.model import TrainedModel
 
 KEPT = {"preset": str, "method": str, "n_init": int, "training": dict, "random_state": int}  # with a run, by type
 
@@ -103,6 +101,10 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
         ``groups`` [g, k]: for each group, the indices of the rows that the constraint's k variables stand for.
         """
+        from gedi.training.build import prepare
+        from gedi.training.fit import fit_prepared
+        from gedi.training.journal import Hooks
+
         given, image_shape = _as_rows(X)
         validate_data(self, given, skip_check_array=True)
         # One cluster is a density without clusters; scikit-learn's checks expect it to work.
@@ -121,6 +123,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def settings(self, n_features: int, image_shape: tuple[int, ...] | None = None) -> TrainingConfig:
         """The settings ``fit`` would train with on data of this shape."""
+        from gedi.objectives.symbolic import constraint_change
+
         constrained = {} if self.constraint is None else constraint_change(self.constraint)
         changes = [constrained, self.training or {}, {} if self.n_init is None else {"n_init": self.n_init}]
         return configure(self.preset, self.method, *changes, n_features=n_features, image_shape=image_shape)
@@ -154,6 +158,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def save(self, folder: str | Path) -> None:
         """Write a RUN folder; an existing one is never overwritten."""
+        from gedi import runs
+
         model = self._model()
         with runs.claimed(folder) as made:
             runs.save(model, made)
@@ -161,6 +167,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a RUN folder made by ``save`` or by ``gedi fit``."""
+        from gedi import runs
+
         return cls._around(runs.load(folder))
 
     def push_to_hub(
@@ -176,6 +184,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         Needs ``pip install 'gedi[hub]'``. ``repo_id`` is "user/model", and is created if it does not exist. Without
         ``token``, the one from ``hf auth login`` is used.
         """
+        from gedi import hub
+
         return hub.push(self._model(), repo_id, private=private, token=token, message=commit_message)
 
     @classmethod
@@ -186,6 +196,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
         Neither is trusted: only safetensors, JSON and YAML are read, as plain data of the expected shapes.
         """
+        from gedi import hub
+
         return cls._around(hub.pull(repo_id_or_folder, revision=revision, token=token))
 
     @classmethod
@@ -247,9 +259,9 @@ def _given(model: TrainedModel) -> dict[str, Any]:
     given |= {name: asked[name] for name, kind in KEPT.items() if type(asked.get(name)) is kind}
     if asked.get("random_state", model.seed) is None:
         given["random_state"] = None
-    symbolic = model.config.objective.get("symbolic")
-    if asked.get("constraint") is True and isinstance(symbolic, Symbolic):
-        given["constraint"] = symbolic.rule
+    rule = getattr(model.config.objective.get("symbolic"), "rule", None)
+    if asked.get("constraint") is True and rule is not None:
+        given["constraint"] = rule
     return given
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 import yaml
 from rich.console import Console
 
@@ -19,10 +18,9 @@ import gedi as package
 from gedi import GEDI, runs
 from gedi.cli import build_parser
 from gedi.commands import catalogue
-from gedi.commands.fit import use_few_threads
 from gedi.data import files
 from gedi.training.methods import METHODS
-from gedi.training.presets import PRESETS, preset
+from gedi.training.presets import PRESETS
 
 COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report")
 COMMANDS += ("methods", "datasets", "fetch", "reproduce")
@@ -103,22 +101,6 @@ def test_fit_says_the_cost_before_and_the_next_step_after(home, tmp_path, capsys
         r"40 rows x 2, 3 \+ 3 iterations of [\d.e-]+ \+ [\d.e-]+ s, about \d+ s, [\d,]+ MB of memory", second
     )
     assert f"next: gedi predict {tmp_path / 'run'}" in out
-
-
-@pytest.mark.parametrize(("said", "expected"), [(None, 1), ("2", 2)])
-def test_small_nets_train_on_one_thread_unless_the_user_says_otherwise(monkeypatch, said, expected):
-    before = torch.get_num_threads()
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if said:
-        monkeypatch.setenv("OMP_NUM_THREADS", said)
-    torch.set_num_threads(2)
-    try:
-        use_few_threads(preset("images", n_features=2))
-        assert torch.get_num_threads() == 2
-        use_few_threads(preset("toy", n_features=2))
-        assert torch.get_num_threads() == expected
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_the_same_seed_gives_the_same_run(home, tmp_path, gedi, tiny):

@@ -135,7 +135,7 @@ def test_neighbours_of_many_long_rows_are_searched_in_their_main_directions(monk
     whole = neighbour_table(data, 5)
     seen = []
     monkeypatch.setattr(augment, "MOST_PRODUCTS", 0)
-    monkeypatch.setattr(augment, "PCA", lambda *a, **k: seen.append(a) or PCA(*a, **k))
+    monkeypatch.setattr("sklearn.decomposition.PCA", lambda *a, **k: seen.append(a) or PCA(*a, **k))
     assert torch.equal(neighbour_table(data, 5), whole)  # 50 directions hold all of these rows
     assert seen == [(50,)]
 

@@ -180,9 +180,12 @@ def test_waves_are_bounded_and_trained():
 @pytest.mark.parametrize("activation", ["silu", "leaky_relu"])
 @pytest.mark.parametrize("frequency", [None, 3.0])
 @pytest.mark.parametrize("two", [False, True])
-def test_closed_form_score_equals_autograd(activation, frequency, two):
+@pytest.mark.parametrize("norm", ["none", "layer"])
+def test_closed_form_score_equals_autograd(activation, frequency, two, norm):
     torch.manual_seed(0)
-    encoders = [MLPEncoder(2, [20, 10], 3, activation, frequency=frequency).double() for _ in range(2)]
+    encoders = [MLPEncoder(2, [20, 10], 3, activation, frequency=frequency, norm=norm) for _ in range(2)]
+    for scale in [p for encoder in encoders for name, p in encoder.named_parameters() if name.startswith("norms")]:
+        nn.init.uniform_(scale, 0.5, 2.0)
     net = GediNet(
         encoders[0],
         representation=3,
@@ -193,6 +196,25 @@ def test_closed_form_score_equals_autograd(activation, frequency, two):
     ).double()
     x = points().double()
     assert torch.allclose(net.score(x), score(net.log_density, x), atol=1e-12)
+
+
+@pytest.mark.parametrize("frequency", [None, 3.0])
+@pytest.mark.parametrize("features", [1, 15, 16, 40])
+def test_closed_form_score_equals_autograd_for_any_number_of_columns(features, frequency):
+    torch.manual_seed(0)
+    encoder = MLPEncoder(features, [20, 10, 5], 3, frequency=frequency, norm="layer").double()
+    x, direction = points(7, features).double(), points(1, 3)[0].double()
+    expected = score(lambda x: encoder(x) @ direction, x)
+    assert torch.allclose(encoder.input_gradient(x, direction), expected, atol=1e-12)
+
+
+def test_layer_norm_comes_before_every_activation_but_the_waves():
+    plain, waves = (MLPEncoder(2, [20, 10], 3, frequency=f, norm="layer") for f in (None, 3.0))
+    seen = [encoder.norms[i](100 * points(7, (20, 10)[i])).norm(dim=1) for encoder in (plain, waves) for i in (0, 1)]
+    for i in (0, 1, 3):  # a normed row of n numbers has length sqrt(n)
+        assert torch.allclose(seen[i], torch.full((7,), (20, 10, 20, 10)[i] ** 0.5), rtol=1e-3)
+    assert count(waves.norms[0]) == 0 and not torch.allclose(seen[2], seen[0])
+    assert not any(name.startswith("norms") for name in MLPEncoder(2, [20], 3).state_dict())
 
 
 # Who learns from what

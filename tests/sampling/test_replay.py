@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gedi.sampling import Box, ReplayBuffer
+from gedi.sampling import Box, ReplayBuffer, distinct
 
 BOX = Box(torch.tensor([-2.0, 0.0]), torch.tensor([3.0, 1.0]))
 OUTSIDE = 100.0  # a value no restart can give
@@ -157,3 +157,24 @@ def test_images_keep_their_shape():
     # An image restarts as a whole.
     outside = (chains == OUTSIDE).flatten(1).float().mean(1)
     assert set(outside.tolist()) <= {0.0, 1.0}
+
+
+# Distinct numbers
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 999), n=st.integers(1, 3000), size=st.integers(1, 60))
+def test_distinct_numbers_are_distinct_and_below_n(seed, n, size):
+    drawn = distinct(n, size, gen(seed)).tolist()
+    assert len(drawn) == len(set(drawn)) == min(n, size)
+    assert min(drawn) >= 0 and max(drawn) < n
+    assert drawn == distinct(n, size, gen(seed)).tolist()
+
+
+def test_of_many_numbers_each_is_drawn_equally_often_and_at_every_place():
+    g, n, draws = gen(), 256, 4000
+    counts = torch.stack([torch.bincount(distinct(n, 4, g), minlength=n) for _ in range(draws)]).sum(0)
+    # Each count is binomial(4000, 4 / 256): 62.5 with standard deviation 7.8; five of them.
+    assert ((counts - draws * 4 / n).abs() < 5 * math.sqrt(draws * 4 / n)).all()
+    first = torch.stack([distinct(n, 4, g)[0] for _ in range(draws)]).float()
+    assert abs(first.mean() - (n - 1) / 2) < 5 * n / math.sqrt(12 * draws)

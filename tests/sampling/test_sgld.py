@@ -114,7 +114,7 @@ def test_without_noise_every_step_climbs(seed, step):
     x = WIDE.uniform(32, gen(seed))
     before = log_density(x)
     for _ in range(4):
-        x = sgld_step(x, score(log_density, x), step=step, noise=0.0, box=WIDE, generator=gen())
+        x = sgld_step(partial(score, log_density), x, step=step, noise=0.0, box=WIDE, generator=gen())
         after = log_density(x)
         assert (after > before).all()
         before = after
@@ -122,14 +122,14 @@ def test_without_noise_every_step_climbs(seed, step):
 
 def test_without_noise_and_gradient_nothing_moves():
     x = WIDE.uniform(32, gen())
-    y = sgld_step(x, torch.zeros_like(x), step=1.0, noise=0.0, box=WIDE, generator=gen(), max_drift=2.0)
+    y = sgld_step(torch.zeros_like, x, step=1.0, noise=0.0, box=WIDE, generator=gen(), max_drift=2.0)
     assert torch.equal(x, y)
     assert torch.equal(x, sgld(torch.zeros_like, x, steps=5, step=1.0, noise=0.0, box=WIDE, generator=gen()))
 
 
 def test_the_kick_has_the_given_length():
     x = torch.zeros(50_000, 2)
-    kick = sgld_step(x, x, step=1.0, noise=0.3, box=WIDE, generator=gen())
+    kick = sgld_step(torch.zeros_like, x, step=1.0, noise=0.3, box=WIDE, generator=gen())
     # Standard error of a standard deviation: sd / sqrt(2 n); five of them.
     assert (kick.std(0) - 0.3).abs().max() < 5 * 0.3 / math.sqrt(2 * len(x))
     assert kick.mean(0).abs().max() < 5 * 0.3 / math.sqrt(len(x))
@@ -148,20 +148,20 @@ def test_max_drift_bounds_the_deterministic_move(seed, max_drift, noise, size, s
     box = Box(torch.full(shape, -1e6, dtype=torch.float64), torch.full(shape, 1e6, dtype=torch.float64))
     gradient = size * torch.randn(x.shape, generator=gen(seed + 10_000), dtype=torch.float64)
     keep = dict(step=0.5, noise=noise, box=box, max_drift=max_drift)
-    moved = sgld_step(x, gradient, generator=gen(seed), **keep)
-    kicked = sgld_step(x, torch.zeros_like(x), generator=gen(seed), **keep)
+    moved = sgld_step(lambda _: gradient, x, generator=gen(seed), **keep)
+    kicked = sgld_step(torch.zeros_like, x, generator=gen(seed), **keep)
     drift, free = (moved - kicked).flatten(1), 0.5 * gradient.flatten(1)
     longest = max_drift * noise * math.sqrt(math.prod(shape))  # E|noise|^2 = noise^2 * dimensions
     assert (drift.norm(dim=1) <= longest * (1 + 1e-9)).all()
     # Only the length is bounded, never the direction, and short drifts are left as they are.
     expected = free * (longest / free.norm(dim=1, keepdim=True)).clamp(max=1)
-    assert torch.allclose(drift, expected, rtol=1e-9, atol=1e-12)
+    assert torch.allclose(drift, expected, rtol=1e-9, atol=2e-7)  # torch.renorm adds 1e-7 to the length
 
 
 def test_without_max_drift_the_move_is_step_times_gradient():
     x = torch.zeros(4, 2)
     gradient = torch.tensor([[20.0, 0.0], [0.0, 0.5], [-3.0, 4.0], [1e-6, 0.0]])
-    y = sgld_step(x, gradient, step=0.5, noise=0.0, box=WIDE, generator=gen())
+    y = sgld_step(lambda _: gradient, x, step=0.5, noise=0.0, box=WIDE, generator=gen())
     assert torch.allclose(y, 0.5 * gradient)
 
 

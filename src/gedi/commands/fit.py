@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -63,7 +62,6 @@ def run_fit(args: argparse.Namespace) -> None:
             _continue_run(folder, replace(begun, hardware=plan.hardware), data, rows, args.save_every)
         return
     check_sizes(config, rows.shape[1], args.n_clusters, data.image_shape)
-    use_few_threads(config)
     if not is_first_process():
         _train(folder, plan, data, rows, args.save_every)
         return
@@ -106,7 +104,6 @@ def _continue_run(folder: Path, plan: Plan, data: Dataset, rows: Any, save_every
         raise DataError(f"{plan.data} has changed since the run began: start a new run instead.")
     processes = plan.hardware.processes
     runs.check_sizes(folder, config, rows.shape[1], plan.n_clusters, data.image_shape, processes=processes)
-    use_few_threads(config)
     _train(folder, plan, data, rows, save_every)
 
 
@@ -154,18 +151,6 @@ def _train(
             say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
             _report(folder, data, model)
             say(out, f"next: gedi predict {folder} {plan.data} --out clusters.csv")
-
-
-def use_few_threads(config: TrainingConfig) -> None:
-    """One thread for small nets, unless the user has set the number.
-
-    They gain nothing from several threads, which wait for each other in every layer: three times as long where other
-    work keeps one of them from its core.
-    """
-    import torch
-
-    if config.net.encoder == "mlp" and "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
 
 
 def _hardware(args: argparse.Namespace, before: Hardware) -> Hardware:

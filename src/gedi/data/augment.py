@@ -13,8 +13,6 @@ from typing import Annotated
 
 import numpy as np
 import torch
-from sklearn.decomposition import PCA
-from sklearn.neighbors import NearestNeighbors
 from torch.nn import functional as F
 
 from gedi.data.scaled_rows import Rows, ScaledRows
@@ -245,6 +243,8 @@ def neighbour_table(data: Rows, k: int) -> torch.Tensor:
 
 def _mutual_neighbours(x: np.ndarray, k: int) -> np.ndarray:
     """The table for rows that are all compared with each other, [n, k]."""
+    from sklearn.neighbors import NearestNeighbors
+
     n = len(x)
     # A row's nearest is itself, unless it has a twin: remove it by place, not by rank.
     found = NearestNeighbors(n_neighbors=k + 1).fit(x).kneighbors(x, return_distance=False)
@@ -271,6 +271,8 @@ def _affordable(data: Rows) -> np.ndarray:
 
 def main_directions(data: Rows | np.ndarray) -> np.ndarray:
     """The rows in their first principal components, or as they are if they have no more features than that."""
+    from sklearn.decomposition import PCA
+
     n, d = data.shape
     if min(n, d) <= MAIN_DIRECTIONS:
         return np.asarray(data[:])

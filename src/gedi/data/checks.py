@@ -3,12 +3,12 @@
 # pyright: reportMissingTypeStubs=false
 # pyright: reportUnnecessaryIsInstance=false
 import difflib
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from gedi.data.streaming import converted, is_mapped, row_blocks
 from gedi.errors import DataError
@@ -115,7 +115,7 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
 
 
 def _as_float64(x: Any, *, images: bool) -> np.ndarray:
-    if sparse.issparse(x):  # pyright: ignore[reportUnknownMemberType]
+    if "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(x):  # else nobody can have made one
         raise DataError("Sparse data is not supported: pass x.toarray(), if that fits in memory.")
     try:
         rows = np.asarray(x)

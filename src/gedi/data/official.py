@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-import scipy.io
-from scipy.io.matlab import MatReadError
 
 from gedi.errors import DataError
 
@@ -26,9 +24,9 @@ Arrays = tuple[np.ndarray, np.ndarray]  # uint8 images [n, H, W, C], int64 label
 IDX_UINT8 = 0x08
 MOST_BYTES = 1 << 31  # no array of these sets is near 2 GiB: a header that announces more is wrong
 PIXELS = 32 * 32 * 3
-# What the three libraries raise for damaged files.
+# What the libraries raise for damaged files; scipy, which is imported when it is needed, has one more.
 DAMAGE = (OSError, EOFError, ValueError, TypeError, LookupError, NotImplementedError)
-DAMAGE += (zlib.error, tarfile.TarError, MatReadError)
+DAMAGE += (zlib.error, tarfile.TarError)
 # MNIST and Fashion-MNIST publish different files under the same names; their first labels tell them apart.
 FIRST_LABELS = {
     ("mnist", "train"): (5, 0, 4, 1, 9, 2, 1, 3, 1, 4),
@@ -81,13 +79,13 @@ def find(name: str, split: str, root: Path) -> Found | None:
 
 
 @contextmanager
-def _reading(path: Path, kind: str) -> Iterator[None]:
-    """Any failure inside means that the file is damaged, unless it already is a DataError."""
+def _reading(path: Path, kind: str, *also: type[Exception]) -> Iterator[None]:
+    """Whatever goes wrong inside means that the file is damaged, unless a DataError knows better."""
     try:
         yield
     except DataError:
         raise
-    except DAMAGE as error:
+    except (*DAMAGE, *also) as error:
         raise DataError(f"Cannot read {path} as {kind} file: it is damaged or cut off.") from error
 
 
@@ -116,7 +114,7 @@ def _is_another_set(name: str, split: str, labels: Path) -> bool:
         with _open(labels) as file:
             first = tuple(file.read(18)[8:])
     except DAMAGE:
-        return False  # reading the file will report the problem
+        return False  # reading it will say what is wrong
     return any(first == known for (other, s), known in FIRST_LABELS.items() if s == split and other != name)
 
 
@@ -239,8 +237,10 @@ def _find_svhn(split: str, folders: list[Path]) -> Found | None:
 
 def _read_svhn(path: Path) -> Arrays:
     """SVHN's cropped digits: X is [32, 32, 3, n], and the digit 0 has the label 10."""
-    with _reading(path, "an SVHN .mat"):
-        content = scipy.io.loadmat(path, variable_names=["X", "y"])
+    from scipy.io import loadmat
+
+    with _reading(path, "an SVHN .mat", _mat_damage()):
+        content = loadmat(path, variable_names=["X", "y"])
         x, y = np.asarray(content["X"]), np.asarray(content["y"])
     n = x.shape[-1] if x.ndim == 4 else -1
     if x.shape != (32, 32, 3, n) or x.dtype != np.uint8 or y.size != n or y.dtype.kind not in "ui":
@@ -249,5 +249,13 @@ def _read_svhn(path: Path) -> Arrays:
 
 
 def _count_svhn(path: Path) -> int:
-    with _reading(path, "an SVHN .mat"):
-        return {name: shape for name, shape, _ in scipy.io.whosmat(path)}["X"][-1]
+    from scipy.io import whosmat
+
+    with _reading(path, "an SVHN .mat", _mat_damage()):
+        return {name: shape for name, shape, _ in whosmat(path)}["X"][-1]
+
+
+def _mat_damage() -> type[Exception]:
+    from scipy.io.matlab import MatReadError
+
+    return MatReadError

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import numpy as np
 import pooch
-from sklearn.datasets import load_digits
 
 from gedi.data import files, official, pictures, streaming, tables, toys
 from gedi.data.checks import did_you_mean
@@ -202,6 +201,8 @@ def _addition(split: str, n: int | None, seed: int) -> Dataset:
 
 
 def _digits() -> Dataset:
+    from sklearn.datasets import load_digits
+
     found = cast(Any, load_digits(return_X_y=True))
     x, y = np.asarray(found[0], dtype=np.float32), np.asarray(found[1], dtype=np.int64)
     return Dataset("digits", x, y, None, (8, 8, 1))

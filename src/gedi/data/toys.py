@@ -7,10 +7,6 @@ Shapes are float32 points [n, 2] (links: [n, 3]) with int64 labels [n].
 from typing import Any, cast
 
 import numpy as np
-from sklearn.datasets import (
-    make_circles,  # pyright: ignore[reportUnknownVariableType]
-    make_moons,  # pyright: ignore[reportUnknownVariableType]
-)
 
 from gedi.errors import DataError
 
@@ -29,6 +25,8 @@ def moons(
     n: int, *, seed: int = 0, noise: float = 0.05, weights: tuple[float, float] = (0.5, 0.5)
 ) -> tuple[np.ndarray, np.ndarray]:
     """Two interleaved half circles; `weights` are the shares of points of the upper and the lower one."""
+    from sklearn.datasets import make_moons  # pyright: ignore[reportUnknownVariableType]
+
     _check(n, noise)
     if min(weights) <= 0:
         raise DataError(f"The weights of the two moons must be above 0, got {weights}.")
@@ -40,6 +38,8 @@ def moons(
 
 def circles(n: int, *, seed: int = 0, noise: float = 0.05, factor: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
     """Two concentric circles of radius 1 (label 0) and `factor` (label 1)."""
+    from sklearn.datasets import make_circles  # pyright: ignore[reportUnknownVariableType]
+
     _check(n, noise)
     drawn = cast(Any, make_circles(n_samples=n, noise=noise, factor=factor, random_state=seed))
     return np.asarray(drawn[0], dtype=np.float32), np.asarray(drawn[1], dtype=np.int64)

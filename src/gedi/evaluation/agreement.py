@@ -4,9 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-from sklearn.metrics.cluster import contingency_matrix
 
 from gedi.errors import DataError
 
@@ -16,6 +13,8 @@ def nmi(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
     It is not corrected for chance: unrelated labels score above 0, and more so with many clusters and few points.
     """
+    from sklearn.metrics import normalized_mutual_info_score
+
     return float(normalized_mutual_info_score(*_labels(y_true, y_pred)))
 
 
@@ -24,6 +23,9 @@ def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
     Clusters or classes left without a partner count as wrong.
     """
+    from scipy.optimize import linear_sum_assignment
+    from sklearn.metrics.cluster import contingency_matrix
+
     table = contingency_matrix(*_labels(y_true, y_pred))
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(table[rows, columns].sum() / table.sum())
@@ -31,6 +33,8 @@ def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 def ari(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Rand index corrected for chance: about 0 for unrelated labels, 1 for the same partition."""
+    from sklearn.metrics import adjusted_rand_score
+
     return float(adjusted_rand_score(*_labels(y_true, y_pred)))
 
 
@@ -44,7 +48,7 @@ def nmi_batch64(y_true: ArrayLike, y_pred: ArrayLike, *, batch_size: int = 64, s
     true, pred = _labels(y_true, y_pred)
     order = np.random.default_rng(seed).permutation(len(true))
     batches = [order[i : i + batch_size] for i in range(0, len(order) - batch_size + 1, batch_size)] or [order]
-    return float(np.mean([normalized_mutual_info_score(true[b], pred[b]) for b in batches]))
+    return float(np.mean([nmi(true[b], pred[b]) for b in batches]))
 
 
 def clustering_scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:

@@ -6,8 +6,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
-from sklearn.metrics import roc_auc_score
 
 from gedi.errors import DataError
 
@@ -21,6 +19,9 @@ class Scorer(Protocol):
 
 def auroc(own: ArrayLike, foreign: ArrayLike) -> float:
     """Probability that a row of own data scores higher than a foreign one; 0.5 is guessing."""
+    from scipy.stats import rankdata
+    from sklearn.metrics import roc_auc_score
+
     own, foreign = np.asarray(own), np.asarray(foreign)
     if own.ndim != 1 or foreign.ndim != 1 or len(own) == 0 or len(foreign) == 0:
         raise DataError(f"AUROC needs one score per row of each data set, got shapes {own.shape} and {foreign.shape}.")

@@ -42,7 +42,7 @@ WATCHED = ("generative", "energy_size")  # terms whose largest value shows how c
 Measured = dict[str, Any]
 # Defaults of settings that were added after cells had been published. They are left out of the key, so that the cells
 # published before are still found.
-ADDED_LATER = {("dam", "every"): 1, ("start", "tries"): 1, ("start", "heads"): False}
+ADDED_LATER = {("net", "norm"): "none", ("dam", "every"): 1, ("start", "tries"): 1, ("start", "heads"): False}
 
 BASELINES: dict[str, dict[str, Any]] = {
     "kmeans": {"n_init": 10},

@@ -33,9 +33,15 @@ class Density(nn.Module, ABC):
 
     ``needs_samples`` says how it learns. True: log p is known up to a constant, and the model learns from samples of
     itself (Eq. 12), drawn by Langevin steps on ``score``. False: it learns from ``loss`` and draws its own samples.
+
+    ``reads_heads``: it is made of the projector or the prototypes, which have batch norm. It is then evaluated in eval
+    mode, even during training. Otherwise the log p of a point would depend on the other points of its batch, and the
+    sampler's chains would move the running statistics. Gradients still reach the weights. Other densities have no batch
+    norm, and no mode.
     """
 
     needs_samples: ClassVar[bool]
+    reads_heads: ClassVar[bool] = False
 
     @abstractmethod
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
@@ -84,10 +90,6 @@ class UnnormalisedDensity(Density):
     f need not fall off by itself: cosines are bounded and waves repeat, so exp f has no integral over the whole space.
     Beyond ``support`` log p falls off as a Gaussian of width ``wall``. Without a support log p is f everywhere (the
     paper), and a density only inside the sampler's box.
-
-    f is evaluated in eval mode, even during training. With batch norm in training mode, the energy of a point would
-    depend on the other points of its batch, and the sampler's chains would move the running statistics. Gradients still
-    reach the weights. Only other terms of the objective that use the same network move those statistics.
     """
 
     needs_samples = True
@@ -106,9 +108,7 @@ class UnnormalisedDensity(Density):
 
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
         """f(x) minus the walls."""
-        with evaluating(self):
-            value = self.inside(x)
-        return self.walled(x, value)
+        return self.walled(x, self.inside(x))
 
     def walled(self, x: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """``value``, which is log p inside the walls, minus the walls at x."""
@@ -118,12 +118,12 @@ class UnnormalisedDensity(Density):
 
     def walled_gradient(self, x: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
         """``gradient``, which is d log p / dx inside the walls, plus that of the walls."""
-        return gradient if self.low is None else gradient - self._outside(x) / self.wall**2
+        return gradient if self.low is None else gradient.sub(self._outside(x), alpha=1 / self.wall**2)
 
     def _outside(self, x: torch.Tensor) -> torch.Tensor:
         """How far x lies outside the support, coordinate by coordinate."""
         assert self.low is not None and self.high is not None
-        return x - torch.minimum(torch.maximum(x, self.low), self.high)
+        return x - torch.clamp(x, self.low, self.high)
 
 
 class EnergyDensity(UnnormalisedDensity):
@@ -156,6 +156,7 @@ class ContrastiveDensity(UnnormalisedDensity):
     as the bank, and ``negative_squared_distance`` as the similarity, without a sphere.
     """
 
+    reads_heads = True
     bank: torch.Tensor
 
     def __init__(
@@ -186,7 +187,7 @@ class ContrastiveDensity(UnnormalisedDensity):
         self.bank.copy_(self.embedding(x[torch.arange(size, device=x.device) * len(x) // size]))
 
     def inside(self, x: torch.Tensor) -> torch.Tensor:
-        return self._marginal(self.embed(x), self.bank)
+        return self._marginal(self.embedding(x), self.bank)
 
     def log_density_by(self, x: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
         """log p(x) with the embeddings ``bank`` instead of the stored ones, and with their gradient."""
@@ -206,6 +207,8 @@ class ClusterDensity(UnnormalisedDensity):
     exp(score_y(x) / tau). Cosine scores bound the energy: log p spans at most 2 / tau.
     """
 
+    reads_heads = True
+
     def __init__(
         self, scorer: Function, *, tau: float = 1.0, support: Support | None = None, wall: float = 0.1
     ) -> None:
@@ -214,4 +217,5 @@ class ClusterDensity(UnnormalisedDensity):
         self.tau = tau
 
     def inside(self, x: torch.Tensor) -> torch.Tensor:
-        return tempered_logsumexp(self.scorer(x), self.tau)
+        with evaluating(self):
+            return tempered_logsumexp(self.scorer(x), self.tau)

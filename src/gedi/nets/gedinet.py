@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -77,18 +78,22 @@ class GediNet(nn.Module):
 
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
         """log p_Psi(x), for most densities up to a constant; one value per sample."""
-        with evaluating(self):
+        with self._as_density():
             return self.density.log_density(x)
 
     def score(self, x: torch.Tensor) -> torch.Tensor:
         """d log p_Psi / dx."""
-        with evaluating(self):
+        with self._as_density():
             return self.density.score(x)
 
     def refresh_density(self, x: Rows) -> None:
         """Update what the density keeps of the data, with the present weights."""
-        with evaluating(self):
+        with self._as_density():
             self.density.refresh(x)
+
+    def _as_density(self) -> AbstractContextManager[None]:
+        """In eval mode, if the density reads heads with batch norm."""
+        return evaluating(self) if self.density.reads_heads else nullcontext()
 
     def embed(self, x: torch.Tensor) -> torch.Tensor:
         """g(x) = proj(enc(x)), on the unit sphere; with a classifier, enc(x) itself."""

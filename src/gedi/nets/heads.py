@@ -34,7 +34,10 @@ class Prototypes(nn.Module):
 
     def __init__(self, n_clusters: int, size: int) -> None:
         super().__init__()
-        self.directions = nn.Parameter(F.normalize(torch.randn(n_clusters, size), dim=1))
+        directions = torch.empty(n_clusters, size)
+        if not directions.is_meta:  # shapes without numbers: drawing them would import torch's compiler
+            directions = F.normalize(directions.normal_(), dim=1)
+        self.directions = nn.Parameter(directions)
 
     @property
     def centres(self) -> torch.Tensor:

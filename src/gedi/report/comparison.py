@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from sklearn.metrics.cluster import contingency_matrix
 
 from gedi.evaluation import nmi
 from gedi.report.charts import Chart, axis, chart, clusters_as_traces, two_directions
@@ -127,6 +125,9 @@ def agreement(members: dict[int, np.ndarray]) -> list[list[float]]:
 
 def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
     """Clusters renumbered for the largest overlap with the reference, so that the same groups get the same colour."""
+    from scipy.optimize import linear_sum_assignment
+    from sklearn.metrics.cluster import contingency_matrix
+
     ours = np.unique(cluster)
     table = contingency_matrix(cluster, reference)
     rows, columns = linear_sum_assignment(table, maximize=True)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from sklearn.neighbors import NearestNeighbors
 
 from gedi.data.pictures import bytes_of_values
 from gedi.errors import DataError
@@ -115,6 +114,8 @@ def exemplars(painter: Painter, answers: Answers) -> list[Exemplars]:
 
 def sample_pictures(model: TrainedModel, painter: Painter, rows: np.ndarray, samples: np.ndarray) -> dict[str, Any]:
     """Samples, the training images nearest to some of them, and the distances to these."""
+    from sklearn.neighbors import NearestNeighbors
+
     own, drawn = model.scaler.transform(rows), model.scaler.transform(samples)
     near = NearestNeighbors(n_neighbors=min(NEAREST, len(own))).fit(own)
     distance, places = near.kneighbors(drawn)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.neighbors import NearestNeighbors
 
 from gedi.evaluation import auroc
 from gedi.report.look import number
@@ -224,6 +223,8 @@ def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
     If the two are alike, half of the rows, and half of the samples, have a nearest neighbour of the other kind. Blurred
     samples lie nearest to rows, and copies nearest to the row they copy: looking at each kind by itself finds both.
     """
+    from sklearn.neighbors import NearestNeighbors
+
     count = min(len(rows), len(samples))
     if count < 2:
         return math.nan

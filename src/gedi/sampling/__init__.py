@@ -1,7 +1,7 @@
 """Samplers: SGLD with a replay buffer, and DAM walks; pure steps with explicit generators."""
 
 from gedi.sampling.dam import DamInfo, dam
-from gedi.sampling.replay import ReplayBuffer
+from gedi.sampling.replay import ReplayBuffer, distinct
 from gedi.sampling.sgld import Box, sgld, sgld_step
 
-__all__ = ["Box", "DamInfo", "ReplayBuffer", "dam", "sgld", "sgld_step"]
+__all__ = ["Box", "DamInfo", "ReplayBuffer", "dam", "distinct", "sgld", "sgld_step"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch.nn import functional as F
 
 from gedi.nets.densities import score
 from gedi.sampling.sgld import Gradient
@@ -37,12 +39,12 @@ def tangent(delta: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     """
     flat, normal = delta.flatten(1), gradient.flatten(1)
     # Divide by the largest entry first: squares of 1e-20 or 1e20 under- or overflow in float32.
-    largest = normal.abs().amax(dim=1, keepdim=True)
-    normal = normal / torch.where(largest > 0, largest, 1.0)
-    unit = normal / normal.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    return (flat - (flat * unit).sum(1, keepdim=True) * unit).view_as(delta)
+    largest = torch.linalg.vector_norm(normal, ord=math.inf, dim=1, keepdim=True)
+    unit = F.normalize(normal / largest.clamp_min(torch.finfo(normal.dtype).tiny), dim=1)
+    return torch.addcmul(flat, (flat * unit).sum(1, keepdim=True), unit, value=-1).view_as(delta)
 
 
+@torch.no_grad()
 def dam(
     log_density: LogDensity,
     x: torch.Tensor,
@@ -66,17 +68,15 @@ def dam(
     >>> bool((y.norm(dim=1) - 1).abs() < 0.1)
     True
     """
+    x = x.detach()
     delta = uniform_in_ball(x.shape, radius, generator, like=x)
-    x = here = x.detach()
-    with torch.no_grad():
-        first = value = log_density(x)
+    slope = partial(score, log_density) if gradient is None else gradient
+    points = [x]
     for _ in range(steps):
-        looked = here + delta
-        normal = score(log_density, looked) if gradient is None else gradient(looked)
-        there = here + tangent(delta, normal)
-        with torch.no_grad():
-            there_value = log_density(there)
-        taken = there_value >= first - max_drop
-        here = torch.where(taken.view(-1, *[1] * (x.ndim - 1)), there, here)
-        value = torch.where(taken, there_value, value)
-    return here, DamInfo((here - x).flatten(1).norm(dim=1), value - first)
+        points.append(points[-1] + tangent(delta, slope(points[-1] + delta)))
+    # Delta stays the same, so a walk does not depend on where it ends: that can be found out afterwards.
+    path, values = torch.stack(points), torch.stack([log_density(point) for point in points])
+    ends = (values[1:] >= values[0] - max_drop).cumprod(0).sum(0)
+    walks = torch.arange(len(x), device=x.device)
+    end = path[ends, walks]
+    return end, DamInfo((end - x).flatten(1).norm(dim=1), values[ends, walks] - values[0])

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from gedi.data.scaled_rows import Rows
 
 
+MANY = 32  # times as many numbers as are drawn: sorting those drawn is then faster than shuffling all
+
+
 class ReplayBuffer:
     """Chains kept between iterations; ``draw`` restarts a share of them, ``put`` writes the moved ones back.
 
@@ -35,7 +38,7 @@ class ReplayBuffer:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """``n`` distinct chains and their places in the buffer."""
         device = self.chains.device
-        places = torch.randperm(len(self.chains), generator=generator, device=device)[:n]
+        places = distinct(len(self.chains), n, generator)
         chains = self.chains[places]
         chance = torch.rand(len(places), generator=generator, device=device).view(-1, *[1] * (chains.ndim - 1))
         chains = torch.where(chance < restart, self.box.uniform(len(places), generator), chains)
@@ -53,3 +56,19 @@ class ReplayBuffer:
 
     def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
         self.chains = state["chains"].clone()
+
+
+def distinct(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
+    """``size`` different numbers below ``n`` in random order, or all of them; if ``n`` is large, in O(size log size).
+
+    >>> len(set(distinct(10**12, 400, torch.Generator().manual_seed(0)).tolist()))
+    400
+    """
+    device = generator.device
+    if n < MANY * size:
+        return torch.randperm(n, generator=generator, device=device)[:size]
+    while True:
+        # Enough draws to leave out repetitions. What is left is as likely to be any other set of that size.
+        drawn = torch.randint(n, (2 * size,), generator=generator, device=device).unique()
+        if len(drawn) >= size:
+            return drawn[torch.randperm(len(drawn), generator=generator, device=device)[:size]]

@@ -23,7 +23,7 @@ class Box(NamedTuple):
         return cls(x.amin(0) - margin, x.amax(0) + margin)
 
     def clamp(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.minimum(torch.maximum(x, self.low), self.high)
+        return torch.clamp(x, self.low, self.high)
 
     def reached(self, x: torch.Tensor) -> torch.Tensor:
         """Which coordinates lie on the boundary or beyond it."""
@@ -43,9 +43,10 @@ class Box(NamedTuple):
         return self.low + unit * (self.high - self.low)
 
 
+@torch.no_grad()
 def sgld_step(
+    gradient: Gradient,
     x: torch.Tensor,
-    gradient: torch.Tensor,
     *,
     step: float,
     noise: float,
@@ -60,13 +61,12 @@ def sgld_step(
     of the noise's typical length: without it a chain overshoots a ridge thinner than its drift, never settles on it,
     and the energy grows without end to hold it there.
     """
-    drift = step * gradient
+    drift = step * gradient(x)
     if math.isfinite(max_drift):
-        length = drift.flatten(1).norm(dim=1).clamp_min(1e-12)
-        longest = max_drift * noise * math.sqrt(x[0].numel())
-        drift = drift * (longest / length).clamp(max=1.0).view(-1, *[1] * (x.ndim - 1))
+        longest = max_drift * noise * math.sqrt(math.prod(x.shape[1:]))
+        drift = torch.renorm(drift, p=2, dim=0, maxnorm=longest)
     kick = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
-    return box.clamp(x + drift + noise * kick)
+    return box.clamp(drift.add_(x).add_(kick, alpha=noise))
 
 
 def sgld(
@@ -96,13 +96,6 @@ def sgld(
     x = x.detach()
     for k in range(steps):
         sigma = noise * ratio**k
-        x = sgld_step(
-            x,
-            gradient(x),
-            step=sigma**2 / 2 if step is None else step,
-            noise=sigma,
-            box=box,
-            generator=generator,
-            max_drift=max_drift,
-        )
-    return x.detach()
+        size = sigma**2 / 2 if step is None else step
+        x = sgld_step(gradient, x, step=size, noise=sigma, box=box, generator=generator, max_drift=max_drift)
+    return x

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.neighbors import NearestNeighbors
 
 from gedi.data import Scaler
 from gedi.data.augment import Augment, row_augmentation
@@ -62,6 +61,8 @@ def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 500
 
     Finer samplers and walks waste steps; coarser ones blur the structure of the data.
     """
+    from sklearn.neighbors import NearestNeighbors
+
     rows = np.asarray(x[:: math.ceil(len(x) / max_rows)])
     k = min(neighbour, len(rows) - 1)
     distances, _ = NearestNeighbors(n_neighbors=k + 1).fit(rows).kneighbors(rows)
@@ -140,7 +141,9 @@ def assemble(
 
 def _mlp(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
     frequency = config.frequency if config.first == "waves" else None
-    return MLPEncoder(n_features, config.hidden, config.representation, config.activation, frequency=frequency)
+    return MLPEncoder(
+        n_features, config.hidden, config.representation, config.activation, frequency=frequency, norm=config.norm
+    )
 
 
 def _resnet8(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:

@@ -27,6 +27,7 @@ class NetConfig:
     embedding: Count = 8  # dimension of the unit sphere the clusters live on
     projector_hidden: Count = 16  # hidden neurons of both projectors
     activation: Literal["silu", "leaky_relu"] = "silu"  # smooth: DAM needs smooth tangents (paper: leaky_relu)
+    norm: Literal["none", "layer"] = "none"  # layer norm in the hidden layers of the mlp encoder, except in waves
     first: Literal["waves", "linear"] = "waves"  # first layer: sines of random frequencies, or as the others (paper)
     frequency: Positive | None = None  # typical frequency of the waves; None: 0.3 / the data's neighbour distance
     head: Literal["projector", "nf_projector", "classifier"] = (

@@ -16,12 +16,10 @@ import torch
 
 from gedi.training.build import Prepared
 from gedi.training.config import TrainingConfig
-from gedi.training.engine import Engine
-from gedi.training.fit import arrived_chains
 from gedi.training.guard import GuardWarning
 from gedi.training.journal import Hooks
-from gedi.training.recipe import train
 from gedi.training.state import TRAINED
+from gedi.training.threads import threads_for
 from gedi.training.world import World
 
 FEWEST = 3  # iterations of each stage in a trial; the first of them warms up, the last ends the stage
@@ -125,6 +123,10 @@ def _of_kind(seconds: list[float], kinds: Sequence[str]) -> dict[str, float]:
 
 
 def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
+    from gedi.training.engine import Engine
+    from gedi.training.fit import arrived_chains
+    from gedi.training.recipe import train
+
     config = copy.deepcopy(ready.config)
     for name in TRAINED:
         stage = getattr(config, name)
@@ -136,7 +138,7 @@ def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
         marks.append((run.state.stage, time.monotonic()))
         return False
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threads_for(config.net):
         warnings.simplefilter("ignore", GuardWarning)  # a few iterations are too few to judge
         run = Engine(replace(ready, config=config), seed=0, world=world, hooks=Hooks(should_stop=mark))
         train(run)

@@ -11,7 +11,7 @@ import torch
 from gedi.data.scaled_rows import joined
 from gedi.objectives.term import Loss, temperature
 from gedi.objectives.views import Views
-from gedi.sampling import DamInfo, ReplayBuffer, dam, sgld
+from gedi.sampling import DamInfo, ReplayBuffer, dam, distinct, sgld
 from gedi.training.build import Prepared, box_around, build_net
 from gedi.training.config import StageConfig, longest_queue
 from gedi.training.guard import Guard, cold_sampler, divergence, worries
@@ -158,10 +158,8 @@ class Engine:
         """Places of rows drawn without replacement; where a constraint groups them, of whole groups."""
         groups, generator = self.groups, self.state.generator
         if groups is None:
-            rows = torch.randperm(len(self.x), generator=generator)[: min(size, len(self.x))]
-            return self.world.part(rows)
-        count = max(1, size // groups.shape[1])
-        return groups[self.world.part(torch.randperm(len(groups), generator=generator)[:count])].flatten()
+            return self.world.part(distinct(len(self.x), size, generator))
+        return groups[self.world.part(distinct(len(groups), max(1, size // groups.shape[1]), generator))].flatten()
 
     def _look(self, name: str, config: StageConfig) -> None:
         state = self.state
@@ -218,10 +216,10 @@ class Engine:
     def _share_at_box(self, samples: torch.Tensor) -> float:
         """Share of coordinates at the edge of the box; if it is large, without those that noise alone took there."""
         box = self.state.buffer.box
-        at_box = box.reached(samples)
-        if self.world.mean(float(at_box.float().mean())) > self.config.guard.max_at_box:
-            at_box = box.outward(samples, self.state.net.score(samples))
-        return self.world.mean(float(at_box.float().mean()))
+        share = self.world.mean(float(box.reached(samples).float().mean()))
+        if share <= self.config.guard.max_at_box:
+            return share
+        return self.world.mean(float(box.outward(samples, self.state.net.score(samples)).float().mean()))
 
     def walk(self, x: torch.Tensor, *, alone: bool = False) -> tuple[torch.Tensor, DamInfo]:
         """x'' by DAM (Alg. 1), along the averaged energy, whose tangents are steadier than the current one's.
@@ -232,15 +230,20 @@ class Engine:
         assert c.radius is not None
         with self.journal.timed("dam"):
             self.state.average.refresh_density(self.x)
-            walked, info = dam(
-                self.state.average.log_density,
-                x,
-                radius=c.radius,
-                steps=c.steps,
-                generator=self.state.noise,
-                max_drop=math.inf if c.max_drop is None else c.max_drop,
-                gradient=self.state.average.score,
-            )
+            parts = [
+                dam(
+                    self.state.average.log_density,
+                    part,
+                    radius=c.radius,
+                    steps=c.steps,
+                    generator=self.state.noise,
+                    max_drop=math.inf if c.max_drop is None else c.max_drop,
+                    gradient=self.state.average.score,
+                )
+                for part in x.split(self.state.average.encoder.rows_at_once)
+            ]
+            walked = torch.cat([end for end, _ in parts])
+            info = DamInfo(*map(torch.cat, zip(*(about for _, about in parts), strict=True)))
             self.state.gradient_evaluations += c.steps * len(x) * (1 if alone else self.world.size)
             self.values["walk_distance"] = float(info.distance.mean())
             self.values["walk_log_density_change"] = float(info.log_density_change.mean())
@@ -311,16 +314,17 @@ class Engine:
     def descend(self, losses: dict[str, Loss]) -> None:
         """One optimiser step on the weighted sum of the losses; none if the guard sees them diverge."""
         net, optimiser = self.state.net, self.state.optimiser
+        parameters = optimiser.param_groups[0]["params"]  # all of the net's, without a walk over its modules
         loss = torch.stack([loss.weight * loss.value for loss in losses.values()]).sum()
         optimiser.zero_grad()
         with self.world.together():  # gathered representations send their gradients back
             self.world.fabric.backward(loss)
-        self.world.average_gradients(net.parameters())
+        self.world.average_gradients(parameters)
         if self._holds_prototypes():
             net.prototypes.directions.grad = None  # None, not zero: with zeros, Adam would count these iterations too
-        gradients = [p.grad for p in net.parameters() if p.grad is not None]
-        self.values.update({name: float(loss.value.detach()) for name, loss in losses.items()})
-        self.values["gradient_norm"] = float(torch.nn.utils.get_total_norm(gradients))
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        measured = torch.stack([*(loss.value.detach() for loss in losses.values()), norm])
+        self.values.update(zip([*losses, "gradient_norm"], measured.tolist(), strict=True))
         symptom = divergence(self.values, self.config.guard)
         if symptom is not None and (self.guard.acts or not symptom.is_finite):
             self.recovery.symptom = symptom

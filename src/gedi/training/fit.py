@@ -17,6 +17,7 @@ from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
 from gedi.training.model import TrainedModel
 from gedi.training.recipe import train
+from gedi.training.threads import threads_for
 from gedi.training.world import World
 
 
@@ -38,6 +39,11 @@ def fit_rows(
 
 def fit_prepared(ready: Prepared, *, seed: int, world: World | None = None, hooks: Hooks | None = None) -> TrainedModel:
     """Train on prepared rows; resumes from the checkpoints of ``hooks``, if they hold any."""
+    with threads_for(ready.config.net):
+        return _fit(ready, seed, world, hooks)
+
+
+def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -> TrainedModel:
     run = Engine(ready, seed=seed, world=world, hooks=hooks)
     train(run)
     state, config = run.state, ready.config

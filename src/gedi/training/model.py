@@ -6,21 +6,22 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 from gedi.data import Scaler
 from gedi.data.pictures import usual_ends, values_of_bytes
 from gedi.data.scaled_rows import joined
 from gedi.errors import DataError
-from gedi.nets import GediNet, score
+from gedi.nets import GediNet
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import temperature
 from gedi.sampling import Box, sgld
 from gedi.training.config import TrainingConfig
+from gedi.training.threads import threads_for
 
 
 @dataclass
@@ -39,9 +40,7 @@ class TrainedModel:
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        # Double precision: a row's answer must not depend on which rows share its batch, and BLAS rounds by batch size.
-        self._type = torch.float64 if self.net.encoder.is_exact else torch.float32
-        self._exact = copy.deepcopy(self.net).to(self._type).eval().requires_grad_(False)
+        self._frozen = copy.deepcopy(self.net).eval().requires_grad_(False)
 
     def __repr__(self) -> str:
         weights = sum(value.numel() for value in self.net.parameters())
@@ -96,7 +95,7 @@ class TrainedModel:
         if not self.has_clusters:
             return np.eye(self.n_clusters)[np.zeros(len(x), dtype=int)]
         tau = temperature(self.config.objective)
-        return self._chunks(x, lambda rows: cluster_log_probs(self._exact.scores(rows), tau).exp())
+        return self._chunks(x, lambda rows: cluster_log_probs(self._frozen.scores(rows).double(), tau).exp())
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Cluster of every row."""
@@ -104,19 +103,19 @@ class TrainedModel:
 
     def transform(self, x: np.ndarray) -> np.ndarray:
         """g(x), the embedding on the unit sphere."""
-        return self._chunks(x, self._exact.embed)
+        return self._chunks(x, self._frozen.embed)
 
     def represent(self, x: np.ndarray) -> np.ndarray:
         """enc(x), the representation under all heads: what a linear probe reads."""
-        return self._chunks(x, self._exact.encoder)
+        return self._chunks(x, self._frozen.encoder)
 
     def score_samples(self, x: np.ndarray) -> np.ndarray:
         """Unnormalised log density, higher is more typical."""
-        return self._chunks(x, self._exact.log_density)
+        return self._chunks(x, self._frozen.log_density)
 
     def ood_score(self, x: np.ndarray) -> np.ndarray:
         """-||d log p / dx||, the paper's criterion (Appendix J), in scaled units; higher is more in-distribution."""
-        return self._chunks(x, lambda rows: -self._exact.score(rows).norm(dim=1))
+        return self._chunks(x, lambda rows: -self._frozen.score(rows).norm(dim=1))
 
     def sample(self, n: int, *, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
         """``n`` samples of p_Psi: its own draws, or the training's chains moved on by ``steps`` Langevin steps.
@@ -129,7 +128,7 @@ class TrainedModel:
         noise = c.noise
         assert noise is not None
         generator = torch.Generator().manual_seed(seed)
-        drawn = self.net.eval().density.sample(n, generator)
+        drawn = self._frozen.density.sample(n, generator)
         if drawn is not None:
             return self.scaler.inverse(drawn.numpy(), dtype=np.float64)
         if fresh:
@@ -139,7 +138,7 @@ class TrainedModel:
 
         def move(chains: torch.Tensor) -> torch.Tensor:
             return sgld(
-                partial(score, self.net.eval().log_density),
+                self._frozen.score,
                 chains,
                 steps=steps,
                 noise=noise,
@@ -151,12 +150,23 @@ class TrainedModel:
             )
 
         at_once = n if self.net.encoder.is_exact else self.net.encoder.rows_at_once
-        moved = torch.cat([move(some) for some in starts.split(at_once)])
+        with threads_for(self.config.net):
+            moved = torch.cat([move(some) for some in starts.split(at_once)])
         return self.scaler.inverse(moved.numpy(), dtype=np.float64)
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
-        size = self.net.encoder.rows_at_once
-        starts = range(0, len(x), size)
-        blocks = (torch.from_numpy(self.scaler.transform(x[i : i + size])).to(self._type) for i in starts)
-        with torch.no_grad():
-            return joined((function(rows) for rows in blocks), len(x)).double().numpy()
+        """A function of all rows, in blocks.
+
+        BLAS rounds by the size of a batch. In blocks of one size, the last of them filled up, a row's answer does not
+        depend on which rows share its batch.
+        """
+        encoder = self.net.encoder
+        size = encoder.rows_at_once
+
+        def answer(start: int) -> torch.Tensor:
+            rows = torch.from_numpy(self.scaler.transform(x[start : start + size]))
+            missing = size - len(rows) if encoder.is_exact else 0
+            return function(F.pad(rows, (0, 0, 0, missing)) if missing else rows)[: len(rows)]
+
+        with torch.no_grad(), threads_for(self.config.net):
+            return joined(map(answer, range(0, len(x), size)), len(x)).double().numpy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -55,15 +56,18 @@ class TrainState:
     @torch.no_grad()
     def update_average(self, decay: float) -> None:
         """Move the averaged weights towards the present ones; counters of batch norm are copied."""
-        for mine, theirs in zip(self._tensors(self.average), self._tensors(self.net), strict=True):
-            if mine.is_floating_point():
-                mine.lerp_(theirs, 1.0 - decay)
-            else:
-                mine.copy_(theirs)
+        (mine, my_counters), (theirs, their_counters) = self._tensors
+        torch._foreach_lerp_(mine, theirs, 1.0 - decay)  # pyright: ignore[reportPrivateImportUsage]
+        for counter, now in zip(my_counters, their_counters, strict=True):
+            counter.copy_(now)
 
-    @staticmethod
-    def _tensors(net: GediNet) -> list[torch.Tensor]:
-        return [*net.parameters(), *net.buffers()]
+    @cached_property
+    def _tensors(self) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
+        """Numbers and counters of the average, then of the net; they stay the same tensors, whatever is loaded."""
+        every = [[*net.parameters(), *net.buffers()] for net in (self.average, self.net)]
+        return [
+            ([t for t in of if t.is_floating_point()], [t for t in of if not t.is_floating_point()]) for of in every
+        ]
 
     def weights(self) -> dict[str, torch.Tensor]:
         """A copy of the averaged weights."""
@@ -82,7 +86,7 @@ def averaged_copy(net: GediNet) -> GediNet:
 
 def adam(net: torch.nn.Module, config: StageConfig) -> torch.optim.Adam:
     """Adam with empty moments."""
-    return torch.optim.Adam(net.parameters(), lr=config.learning_rate, betas=config.betas, foreach=True)
+    return torch.optim.Adam(net.parameters(), lr=config.learning_rate, betas=config.betas, fused=True)
 
 
 def rate(iteration: int, config: StageConfig) -> float:

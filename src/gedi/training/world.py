@@ -15,8 +15,6 @@ from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 
 from gedi.errors import ConfigError, RunError
 from gedi.training.hardware import Hardware
@@ -32,6 +30,9 @@ class World:
     """This process among the others."""
 
     def __init__(self, hardware: Hardware | None = None) -> None:
+        from lightning_fabric import Fabric  # takes a second to import, which predictions should not wait for
+        from lightning_fabric.strategies.ddp import DDPStrategy
+
         self.hardware = hardware = hardware or Hardware()
         if hardware.devices < 1 or hardware.nodes < 1:
             raise ConfigError(f"devices and nodes must be at least 1, got {hardware.devices} and {hardware.nodes}.")
