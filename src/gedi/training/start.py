@@ -16,10 +16,9 @@ from scipy.sparse.linalg import eigsh
 from sklearn.cluster import k_means
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.neighbors import kneighbors_graph
 from torch.nn import functional as F
 
-from gedi.data.augment import main_directions
+from gedi.data.neighbours import main_directions, nearest_neighbours
 from gedi.data.scaled_rows import Rows
 from gedi.nets.densities import evaluating
 from gedi.objectives.clustering import kmeans_partition
@@ -191,7 +190,9 @@ def neighbour_space(x: Rows | np.ndarray) -> np.ndarray:
     each other's neighbours would have leading eigenvectors to themselves.
     """
     n = len(x)
-    one_way = csr_array(kneighbors_graph(main_directions(x), min(NEIGHBOURS, n - 1)))
+    near = nearest_neighbours(main_directions(x), NEIGHBOURS).places
+    k = near.shape[1]
+    one_way = csr_array((np.ones(near.size), near.ravel(), np.arange(0, near.size + 1, k)), shape=(n, n))
     edges = one_way.multiply(one_way.T) + 1e-3 * eye_array(n)
     degree = edges.sum(1)
     root = diags_array(1 / np.sqrt(degree + 0.1 * degree.mean()))
