@@ -42,8 +42,9 @@ lint: $(STAMP)  ## check style, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: $(STAMP)  ## measure speed
-	$(BIN)/python benchmarks/run.py
+# `make bench AGAINST=v0.1.0`: takes hours, on an idle machine; `benchmarks/run.py --help` has smaller parts.
+bench: $(STAMP)  ## measure speed beside other libraries, and beside another revision (AGAINST=REV)
+	$(BIN)/python benchmarks/run.py $(if $(AGAINST),--against $(AGAINST))
 	$(BIN)/python benchmarks/logic.py
 
 docs: $(STAMP)  ## build the documentation into site/

@@ -1,80 +1,129 @@
-"""Speed of the parts a fit spends its time in, on this machine (`make bench`); --out writes the numbers as JSON."""
+"""Speed on one thread of this machine, beside others and beside an earlier revision (`make bench AGAINST=REV`).
+
+    python benchmarks/run.py                                 # everything: hours
+    python benchmarks/run.py --only loops,imports            # some parts
+    python benchmarks/run.py --against v0.1.0 --only fits    # beside an earlier revision
+    python benchmarks/run.py --quick                         # a minute: only checks that it runs
+
+All that is compared takes turns, and medians are compared. Run it on an idle machine: `wall / CPU` is near 1 there.
+Without --quick the numbers are written to results/laptop/bench.json, where docs/speed.md finds them.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import time
-from collections.abc import Callable
-from functools import partial
+import tempfile
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import fits
+import loops
 import torch
+from machine import origin
 from rich.console import Console
 from rich.table import Table
+from same_weights import ROOT, checkout
 
-from gedi.nets import GediNet, MLPEncoder, score
-from gedi.objectives.clustering import sinkhorn
-from gedi.runs import provenance
-from gedi.sampling import Box, dam, sgld
-
-
-def milliseconds(function: Callable[[], object], repeats: int) -> float:
-    """Median time of one call, after warming up."""
-    for _ in range(max(3, repeats // 10)):
-        function()
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - began)
-    return 1000 * sorted(times)[len(times) // 2]
+PARTS = {
+    "loops": "Inner loops",
+    "fits": "Whole fits",
+    "growth": "Growth with the number of rows, 8 features",
+    "imports": "Imports and answers",
+}
+RESULTS = ROOT / "results" / "laptop"
 
 
-def measure(repeats: int) -> dict[str, float]:
-    """Milliseconds per call, for the toy net (2-100-100-8) and a batch of 400."""
-    torch.manual_seed(0)
-    net = GediNet(
-        MLPEncoder(2, (100, 100), 8, frequency=3.0),
-        representation=8,
-        embedding=8,
-        projector_hidden=16,
-        n_clusters=2,
-    )
-    x = torch.randn(400, 2)
-    box = Box.around(x, 0.5)
-    generator = torch.Generator().manual_seed(0)
-    walk = {"radius": 0.06, "steps": 10, "generator": generator, "max_drop": 3.0}
-    chain = {"steps": 8, "noise": 0.2, "final_noise": 0.05, "box": box, "generator": generator}
-    scores = torch.randn(1200, 10)
-    return {
-        "score, autograd": milliseconds(lambda: score(net.log_density, x), repeats),
-        "score, closed form": milliseconds(lambda: net.score(x), repeats),
-        "SGLD, 8 steps, autograd": milliseconds(lambda: sgld(partial(score, net.log_density), x, **chain), repeats),
-        "SGLD, 8 steps, closed form": milliseconds(lambda: sgld(net.score, x, **chain), repeats),
-        "DAM, 10 steps, autograd": milliseconds(lambda: dam(net.log_density, x, **walk), repeats),
-        "DAM, 10 steps, closed form": milliseconds(
-            lambda: dam(net.log_density, x, gradient=net.score, **walk), repeats
-        ),
-        "Sinkhorn, 1200 x 10, 3 iterations": milliseconds(
-            lambda: sinkhorn(scores, epsilon=0.05, iterations=3, firmness=1.0), repeats
-        ),
-    }
+def measure(args: argparse.Namespace, against: Path | None) -> dict[str, Any]:
+    skipped: loops.Skipped = []
+    calls = 3 if args.quick else 100
+    repeats = args.repeats or (1 if args.quick else 3)
+    whole = {"against": against, "quick": args.quick, "limit": args.limit}
+    numbers: dict[str, Any] = {}
+    for part in args.only:
+        if part == "loops":
+            numbers[part] = loops.measure(calls, skipped)
+        elif part == "fits":
+            numbers[part] = fits.measure(repeats, skipped, **whole)
+        elif part == "growth":
+            numbers[part] = fits.growth(repeats, skipped, **whole)
+        else:
+            numbers[part] = fits.imports(repeats) + fits.answers(repeats, 1_000 if args.quick else 100_000)
+    made = origin(2 if args.quick else 10)
+    made |= {"against": args.against, "repeats": repeats, "quick": args.quick}
+    return {**numbers, "skipped": [{"what was not measured": reason} for reason in skipped], "provenance": made}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=100)
-    parser.add_argument("--out", type=Path, help="write the numbers as JSON")
-    args = parser.parse_args()
+def show(numbers: dict[str, Any]) -> None:
+    console = Console()
+    for part, lines in numbers.items():
+        if isinstance(lines, list) and lines:
+            table = Table(*lines[0], title=PARTS.get(part, part))
+            for line in lines:
+                table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in line.values()))
+            console.print(table)
+    console.print(numbers["provenance"]["machine"])
+
+
+def draw(lines: list[dict[str, Any]], path: Path) -> None:
+    """Time and memory against the number of rows."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    for axis, column in zip(axes, ("seconds", "peak memory, MB"), strict=True):
+        for who in dict.fromkeys(line["who"] for line in lines):
+            own = [line for line in lines if line["who"] == who]
+            axis.plot([line["rows"] for line in own], [line[column] for line in own], "o-", label=who)
+        axis.set(xlabel="rows of 8 features", ylabel=column, xscale="log", yscale="log")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(frameon=False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+@contextlib.contextmanager
+def earlier(revision: str | None) -> Iterator[Path | None]:
+    """The files of a revision, while they are needed."""
+    if revision is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield checkout(revision, Path(folder))
+
+
+def parts(text: str) -> list[str]:
+    found = text.split(",")
+    if unknown := sorted(set(found) - set(PARTS)):
+        raise argparse.ArgumentTypeError(f"there is no part {unknown[0]!r}; there are: {', '.join(PARTS)}")
+    return found
+
+
+def main(words: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", type=parts, default=list(PARTS), metavar="PARTS", help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--against", metavar="REV", help="an earlier revision of gedi to compare with")
+    parser.add_argument("--repeats", type=int, help="fits of each kind (default: 3)")
+    parser.add_argument("--limit", type=float, default=3600.0, help="seconds after which a fit is given up")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, only to see that everything runs")
+    parser.add_argument("--out", type=Path, help="folder to write to (default: results/laptop; nowhere with --quick)")
+    args = parser.parse_args(words)
     torch.set_num_threads(1)
-    numbers = measure(args.repeats)
-    table = Table("what", "ms per call", title="one thread, batch 400, MLP 2-100-100-8")
-    for name, value in numbers.items():
-        table.add_row(name, f"{value:.3f}")
-    Console().print(table)
-    if args.out:
-        args.out.write_text(json.dumps({"milliseconds": numbers, "provenance": provenance()}, indent=2) + "\n")
+    warnings.simplefilter("ignore")  # the paper's settings rightly cause some
+    with earlier(args.against) as source:
+        numbers = measure(args, source)
+    show(numbers)
+    out = args.out or (None if args.quick else RESULTS)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "bench.json").write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+        if numbers.get("growth"):
+            draw(numbers["growth"], out / "bench-growth.png")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "laptop"
+SPEED_PARTS = {
+    "loops": "Inner loops",
+    "fits": "Whole fits",
+    "growth": "Growth with the number of rows",
+    "imports": "Imports and answers",
+    "skipped": "What was not measured",
+}
 SHOWN_PRESETS = ("toy", "rows", "images")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((\.\./[^)\s]+)\)")
 MARKER = re.compile(r"^<!-- table: ([a-z-]+) -->$", re.MULTILINE)
@@ -132,11 +139,33 @@ def limits_table() -> str:
 
 
 def results_tables() -> str:
-    """Every table under results/laptop, as the command wrote it."""
+    """Every table under results/laptop, as the command wrote it; those of speed have a page of their own."""
     parts = []
     for path in sorted(RESULTS.glob("*.json")):
+        if path.stem == "bench":
+            continue
         content = json.loads(path.read_text(encoding="utf-8"))
         parts.append(_experiment(path.stem, content) if "table" in content else _measurements(path.stem, content))
+    return "\n\n".join(parts)
+
+
+def speed_tables() -> str:
+    """What `make bench` measured, or that it has not been run."""
+    path = RESULTS / "bench.json"
+    if not path.is_file():
+        return "*There are no numbers here yet: `make bench` has not been run for this version.*"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    made = content["provenance"]
+    parts = [_origin("bench", content), f"Revision `{made['revision']}`, medians of {made['repeats']} fits."]
+    if made.get("against"):
+        parts.append(f"*gedi, earlier* is revision `{made['against']}`, with the same libraries.")
+    for part, title in SPEED_PARTS.items():
+        if lines := content.get(part):
+            columns = list(lines[0])
+            rows = [[_measured(line.get(column, "")) for column in columns] for line in lines]
+            parts += [f"## {title}", markdown_table(columns, rows)]
+        if part == "growth" and lines and (RESULTS / "bench-growth.png").is_file():
+            parts.append("![time and memory against the number of rows](../results/laptop/bench-growth.png)")
     return "\n\n".join(parts)
 
 
@@ -188,6 +217,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "terms": terms_table,
     "limits": limits_table,
     "results": results_tables,
+    "speed": speed_tables,
 }
 
 # -- links ------------------------------------------------------------------------------------------------------------

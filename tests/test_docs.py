@@ -133,10 +133,21 @@ def test_the_limits_of_the_verdict_are_those_of_the_code(hooks):
 def test_every_result_is_on_the_page_with_its_command(hooks):
     text = hooks.results_tables()
     for path in RESULTS.glob("*.json"):
+        if path.stem == "bench":  # on the page of speed
+            continue
         content = json.loads(path.read_text(encoding="utf-8"))
         assert content["provenance"]["command"] in text
         for row in content.get("table", {}).get("rows", []):
             assert " | ".join(cell.replace("|", "\\|") for cell in map(str, row)) in text
+
+
+def test_the_page_of_speed_shows_what_was_measured_or_that_nothing_was(hooks, monkeypatch, tmp_path):
+    monkeypatch.setattr(hooks, "RESULTS", tmp_path)
+    assert "has not been run" in hooks.speed_tables()
+    made = {"command": "c", "date": "2026-01-01", "machine": "m", "versions": {}, "revision": "abc", "repeats": 3}
+    lines = [{"rows": 1000, "who": "gedi", "seconds": 1.2345}]
+    (tmp_path / "bench.json").write_text(json.dumps({"growth": lines, "skipped": [], "provenance": made}))
+    assert "| 1000 | gedi | 1.23 |" in hooks.speed_tables() and "earlier" not in hooks.speed_tables()
 
 
 def test_links_out_of_the_folder_lead_to_the_repository_or_become_names(hooks):

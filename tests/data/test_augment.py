@@ -6,15 +6,12 @@ import io
 import tokenize
 
 import kornia
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.decomposition import PCA
 from torch.nn import functional as F
 
-from gedi.data import Scaler, augment
 from gedi.data.augment import (
     AugmentConfig,
     affine,
@@ -26,7 +23,6 @@ from gedi.data.augment import (
     row_augmentation,
     towards_neighbour,
 )
-from gedi.data.scaled_rows import scaled
 from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig, override
 from gedi.training.presets import preset
@@ -126,34 +122,6 @@ def test_colours_need_black_and_white():
 def test_a_crop_as_wide_as_the_image_is_refused_before_training():
     with pytest.raises(ConfigError, match=r"crop.*got 8 for 8x8"):
         row_augmentation(AugmentConfig(crop=8), DATA, SHAPE)
-
-
-def test_neighbours_of_many_long_rows_are_searched_in_their_main_directions(monkeypatch):
-    rng = np.random.default_rng(0)
-    flat = rng.normal(size=(80, 50)) @ rng.normal(size=(50, 120))
-    data = torch.from_numpy(flat.astype(np.float32))
-    whole = neighbour_table(data, 5)
-    seen = []
-    monkeypatch.setattr(augment, "MOST_PRODUCTS", 0)
-    monkeypatch.setattr("sklearn.decomposition.PCA", lambda *a, **k: seen.append(a) or PCA(*a, **k))
-    assert torch.equal(neighbour_table(data, 5), whole)  # 50 directions hold all of these rows
-    assert seen == [(50,)]
-
-
-def test_neighbours_of_very_many_images_are_searched_in_subsets(monkeypatch):
-    groups = np.random.default_rng(0).integers(0, 200, (2, 60))
-    images = (np.tile(groups, (50, 1)) + np.random.default_rng(1).integers(0, 20, (100, 60))).astype(np.uint8)
-    rows = scaled(images, Scaler().fit(images, mode="pixels"))
-    whole = neighbour_table(rows, 4)
-    monkeypatch.setattr(augment, "MOST_TOGETHER", 60)
-    monkeypatch.setattr(augment, "TOGETHER", 30)
-    table = neighbour_table(rows, 4)
-    assert table.shape == whole.shape and not torch.equal(table, whole)
-    places = torch.arange(100)[:, None]
-    assert bool(((table != places) & (table % 2 == places % 2)).all())  # others, of the same group
-    assert torch.equal(neighbour_table(rows, 4), table)
-    as_floats = torch.from_numpy(Scaler().fit(images, mode="pixels").transform(images))
-    assert torch.equal(neighbour_table(as_floats, 4), whole)
 
 
 # ---- the paper's table ----

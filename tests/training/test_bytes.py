@@ -38,8 +38,8 @@ def trained(x, change):
 def test_bytes_and_maps_train_to_the_same_weights(images, tmp_path, monkeypatch, name):
     monkeypatch.setattr("gedi.data.streaming.BLOCK", 500)
     if "main directions" in name:
-        monkeypatch.setattr("gedi.data.augment.MOST_PRODUCTS", 1e5)
-        monkeypatch.setattr("gedi.data.augment.MAIN_DIRECTIONS", 10)
+        monkeypatch.setattr("gedi.data.neighbours.MOST_PRODUCTS", 1e5)
+        monkeypatch.setattr("gedi.data.neighbours.MAIN_DIRECTIONS", 10)
     np.save(tmp_path / "floats.npy", images.astype(np.float32))
     expected = trained(images.astype(np.float64), CHANGES[name])
     for x in (images, np.load(tmp_path / "floats.npy", mmap_mode="r")):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from gedi import GEDI
 from gedi.training.start import cut_graph, neighbour_space, tightest_kmeans
 
 
@@ -88,3 +89,25 @@ def test_the_space_of_neighbours_has_unit_rows_for_any_shape(shape):
 
 def test_equal_rows_have_neighbours_too():
     assert np.isfinite(neighbour_space(np.zeros((50, 3)))).all()
+
+
+def test_of_many_rows_a_sample_walks_and_the_others_join_the_nearest_node(strips):
+    points, ends, truth = strips
+    some = [end[::2] for end in ends]
+    start = cut_graph(points[::2], some, 2, nodes=20, seed=0, everyone=np.split(points, 4))
+    assert len(start.labels) == len(points) and agreement(start.labels, truth) == 1.0
+
+
+def test_kmeans_of_a_sample_labels_every_row(monkeypatch):
+    monkeypatch.setattr("gedi.training.start.MOST_ROWS", 40)
+    x = np.vstack([np.random.default_rng(i).normal(3.0 * i, 0.1, (100, 2)) for i in range(3)])
+    labels, centres = tightest_kmeans(x, 3, seed=0, n_init=5)
+    assert len(centres) == 3
+    assert [len(set(labels[i : i + 100])) for i in (0, 100, 200)] == [1, 1, 1] and len(set(labels)) == 3
+
+
+def test_a_fit_of_more_rows_than_the_start_samples(monkeypatch):
+    monkeypatch.setattr("gedi.training.start.MOST_ROWS", 60)
+    x = np.vstack([np.random.default_rng(i).normal(4.0 * i, 0.3, (100, 2)) for i in range(2)])
+    labels = GEDI(n_clusters=2, preset="smoke", random_state=0).fit_predict(x)
+    assert agreement(labels, np.repeat([0, 1], 100)) > 0.95

@@ -11,19 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
 import torch
 from torch.nn import functional as F
 
-from gedi.data.scaled_rows import Rows, ScaledRows
-from gedi.data.streaming import release, scratch, take
+from gedi.data.neighbours import neighbour_table
+from gedi.data.scaled_rows import Rows
 from gedi.errors import ConfigError
 from gedi.settings import Natural, NotNegative, Rule, Share
-
-MOST_PRODUCTS = 1e11  # for the distances between all rows: about a minute on one core
-MAIN_DIRECTIONS = 50  # principal components in which neighbours are searched when there are more and longer rows
-PCA_ROWS = 5000  # rows that the components are computed from
-MOST_TOGETHER, TOGETHER = 100_000, 25_000  # above so many images, neighbours are searched within subsets of this size
 
 Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
 HALF_TURN = Rule("lie between 0 and 0.5", lambda turn: 0 <= turn <= 0.5)
@@ -219,67 +213,3 @@ def towards_neighbour(
     """A point between x and a neighbour, at most the share ``most`` of the way."""
     share = most * torch.rand((len(x), 1), generator=generator, dtype=x.dtype, device=x.device)
     return x + share * (neighbour - x)
-
-
-def neighbour_table(data: Rows, k: int) -> torch.Tensor:
-    """Places of up to k near rows of every row, [n, k]: pairs of rows that are among each other's k nearest.
-
-    One-sided neighbours often belong to another component (those of a stray row do not have it as theirs), so they are
-    left out. A row's mutual neighbours are repeated to fill its line; a row without any keeps its nearest one. Very
-    many images are split into random subsets, so that the time grows with their number, not with its square.
-    """
-    n, k = len(data), min(k, len(data) - 1)
-    near_in = _affordable(data)
-    parts = [np.arange(n)]
-    if n > MOST_TOGETHER and isinstance(data, ScaledRows):
-        shuffled = np.random.default_rng(0).permutation(n)
-        parts = [np.sort(part) for part in np.array_split(shuffled, math.ceil(n / TOGETHER))]
-    table = torch.empty(n, k, dtype=torch.int64)
-    for part in parts:
-        found = _mutual_neighbours(near_in if len(part) == n else take(near_in, part), k)
-        table[torch.from_numpy(part)] = torch.from_numpy(part[found])
-    return table
-
-
-def _mutual_neighbours(x: np.ndarray, k: int) -> np.ndarray:
-    """The table for rows that are all compared with each other, [n, k]."""
-    from sklearn.neighbors import NearestNeighbors
-
-    n = len(x)
-    # A row's nearest is itself, unless it has a twin: remove it by place, not by rank.
-    found = NearestNeighbors(n_neighbors=k + 1).fit(x).kneighbors(x, return_distance=False)
-    own = found == np.arange(n)[:, None]
-    own[~own.any(1), -1] = True
-    near = found[~own].reshape(n, k)
-    table = np.empty_like(near)
-    for rows in np.array_split(np.arange(n), n // 1000 + 1):  # the neighbours of all neighbours are many
-        mutual = (near[near[rows]] == rows[:, None, None]).any(2)
-        mutual[~mutual.any(1), 0] = True
-        order = np.argsort(~mutual, axis=1, kind="stable")
-        filled = np.take_along_axis(order, np.arange(k)[None, :] % mutual.sum(1)[:, None], axis=1)
-        table[rows] = np.take_along_axis(near[rows], filled, axis=1)
-    return table
-
-
-def _affordable(data: Rows) -> np.ndarray:
-    """All rows, or their main directions if the distances between whole rows would take many minutes."""
-    n, d = data.shape
-    if n**2 * d <= MOST_PRODUCTS or d <= MAIN_DIRECTIONS:
-        return np.asarray(data[:])
-    return main_directions(data)
-
-
-def main_directions(data: Rows | np.ndarray) -> np.ndarray:
-    """The rows in their first principal components, or as they are if they have no more features than that."""
-    from sklearn.decomposition import PCA
-
-    n, d = data.shape
-    if min(n, d) <= MAIN_DIRECTIONS:
-        return np.asarray(data[:])
-    some = np.asarray(data[:: math.ceil(n / PCA_ROWS)])
-    pca = PCA(MAIN_DIRECTIONS, svd_solver="randomized", random_state=0).fit(some)
-    directions = scratch((n, MAIN_DIRECTIONS), np.float32)
-    for rows in np.array_split(np.arange(n), n // 1000 + 1):
-        directions[rows] = pca.transform(np.asarray(data[rows[0] : rows[-1] + 1]))
-        release(directions)
-    return directions

@@ -106,10 +106,10 @@ def black_and_white(x: np.ndarray) -> tuple[float, float]:
 def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:
     """The mean of every column, then the variance around it and the largest absolute value, per column or of all.
 
-    Arrays of a smaller type, or on disk, are read in blocks. Sums are taken in the order in which NumPy sums a whole
-    array, so the numbers are the same.
+    Large arrays, and those of a smaller type or on disk, are read in blocks. Sums are taken in the order in which NumPy
+    sums a whole array, so the numbers are the same.
     """
-    if x.dtype == np.float64 and not is_mapped(x):
+    if x.dtype == np.float64 and not is_mapped(x) and x.size <= BLOCK:
         centre = x.mean(axis=0)
         return centre, np.mean((x - centre) ** 2, axis=axis), np.abs(x).max(axis=axis)
     n, d = x.shape

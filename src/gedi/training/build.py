@@ -13,6 +13,7 @@ import torch
 
 from gedi.data import Scaler
 from gedi.data.augment import Augment, row_augmentation
+from gedi.data.neighbours import nearest_neighbours
 from gedi.data.scaled_rows import Rows, scaled
 from gedi.errors import ConfigError
 from gedi.nets import Encoder, GediNet, ImageEncoder, MLPEncoder
@@ -64,9 +65,7 @@ def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 500
     from sklearn.neighbors import NearestNeighbors
 
     rows = np.asarray(x[:: math.ceil(len(x) / max_rows)])
-    k = min(neighbour, len(rows) - 1)
-    distances, _ = NearestNeighbors(n_neighbors=k + 1).fit(rows).kneighbors(rows)
-    typical = float(np.median(distances[:, -1])) / math.sqrt(x.shape[1])
+    typical = float(np.median(nearest_neighbours(rows, neighbour).distances[:, -1])) / math.sqrt(x.shape[1])
     return typical if typical > 1e-6 else 0.05  # mostly identical rows define no scale
 
 

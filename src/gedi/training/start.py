@@ -16,10 +16,9 @@ from scipy.sparse.linalg import eigsh
 from sklearn.cluster import k_means
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.neighbors import kneighbors_graph
 from torch.nn import functional as F
 
-from gedi.data.augment import main_directions
+from gedi.data.neighbours import main_directions, nearest_neighbours
 from gedi.data.scaled_rows import Rows
 from gedi.nets.densities import evaluating
 from gedi.objectives.clustering import kmeans_partition
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
 NEIGHBOURS, DIRECTIONS = 12, 20  # of the neighbours' graph: a row's edges at most, and eigenvectors
+MOST_ROWS = 10_000  # of more rows, walks and k-means take a sample of this size; the others join the nearest centre
 
 
 class Start(NamedTuple):
@@ -106,9 +106,12 @@ def find_start(run: Engine, seed: int) -> Start | None:
     if c.kind == "none":
         return None
     if c.kind == "walks":
-        everything = run.x[:]
-        ends = [run.walk(everything, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
-        start = cut_graph(everything.cpu().numpy(), ends, run.n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+        places = _sample(len(run.x), seed)
+        some = run.x[:] if len(places) == len(run.x) else run.x[torch.from_numpy(places).to(run.x.device)]
+        ends = [run.walk(some, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
+        rest = None if len(some) == len(run.x) else (x.cpu().numpy() for x in run.x.split(MOST_ROWS))
+        how = {"nodes": c.nodes, "seed": seed, "fewest": c.fewest, "everyone": rest}
+        start = cut_graph(some.cpu().numpy(), ends, run.n_clusters, **how)
         return start._replace(labels=grounded(run, [start.labels])) if grounds else start
     z = start_space(run)
     if not grounds:
@@ -153,7 +156,14 @@ def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def cut_graph(
-    points: np.ndarray, ends: list[np.ndarray], n_clusters: int, *, nodes: int, seed: int, fewest: int = 0
+    points: np.ndarray,
+    ends: list[np.ndarray],
+    n_clusters: int,
+    *,
+    nodes: int,
+    seed: int,
+    fewest: int = 0,
+    everyone: Iterable[np.ndarray] | None = None,
 ) -> Start:
     """Group the points so that few walks cross between groups: a normalised cut (spectral clustering).
 
@@ -161,6 +171,9 @@ def cut_graph(
     every walk is an edge from its point's node to the node nearest to its end. The similarity is the model's own, not
     a kernel chosen in advance. A micro-cluster of fewer than ``fewest`` points is not a node; its points join the
     nearest one. Otherwise an outlier, whose few walks all stay with it, would be the cheapest cut there is.
+
+    If the points are a sample, ``everyone`` gives all rows in blocks, and the labels are theirs: those of their nearest
+    nodes.
     """
     # A node of fewer than five points says little about where its walks go.
     place, centres = tightest_kmeans(points, max(n_clusters, min(nodes, len(points) // 5)), seed)
@@ -174,6 +187,8 @@ def cut_graph(
     edges = edges + edges.T
     groups = _spectral(edges, n_clusters, seed)
     crossing = float(edges[groups[:, None] != groups[None, :]].sum() / edges.sum())
+    if everyone is not None:
+        place = np.concatenate([pairwise_distances_argmin(rows, centres) for rows in everyone])
     return Start(groups[place], crossing)
 
 
@@ -191,7 +206,9 @@ def neighbour_space(x: Rows | np.ndarray) -> np.ndarray:
     each other's neighbours would have leading eigenvectors to themselves.
     """
     n = len(x)
-    one_way = csr_array(kneighbors_graph(main_directions(x), min(NEIGHBOURS, n - 1)))
+    near = nearest_neighbours(main_directions(x), NEIGHBOURS).places
+    k = near.shape[1]
+    one_way = csr_array((np.ones(near.size), near.ravel(), np.arange(0, near.size + 1, k)), shape=(n, n))
     edges = one_way.multiply(one_way.T) + 1e-3 * eye_array(n)
     degree = edges.sum(1)
     root = diags_array(1 / np.sqrt(degree + 0.1 * degree.mean()))
@@ -206,7 +223,14 @@ def _unit_rows(vectors: np.ndarray) -> np.ndarray:
 
 def tightest_kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Labels and centres of the tightest of ``n_init`` runs; copes with fewer distinct rows than clusters."""
+    some = x if len(x) <= MOST_ROWS else x[_sample(len(x), seed)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = k_means(x, min(k, len(x)), n_init=n_init, random_state=seed)  # type: ignore[arg-type]
-    return np.asarray(found[1]), np.asarray(found[0])
+        found = k_means(some, min(k, len(some)), n_init=n_init, random_state=seed)  # type: ignore[arg-type]
+    labels, centres = np.asarray(found[1]), np.asarray(found[0])
+    return (labels if len(some) == len(x) else pairwise_distances_argmin(x, centres)), centres
+
+
+def _sample(n: int, seed: int) -> np.ndarray:
+    """Places of at most `MOST_ROWS` of n rows, in order."""
+    return np.sort(np.random.default_rng(seed).choice(n, min(n, MOST_ROWS), replace=False))

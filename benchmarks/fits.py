@@ -1,0 +1,163 @@
+"""Whole fits, each in a process of its own on one thread: ours, an earlier revision of ours, and other libraries."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from loops import Skipped
+
+HERE = Path(__file__).resolve().parent
+DATA = ("moons", "circles", "digits", "curved", "mnist")
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+SPECTRAL_ROWS = 20_000  # its k-nearest-neighbour graph is cheap, but its eigenvectors take minutes beyond
+GMM_FEATURES = 100  # full covariances of more features take hours
+EARLIER_ROWS = 100_000  # of growth; earlier revisions may take hours for more
+Run = tuple[Path, str]  # the checkout whose gedi is on the path, and who fits
+
+
+def measure(repeats: int, skipped: Skipped, *, against: Path | None, quick: bool, limit: float) -> list[dict[str, Any]]:
+    """Every data set: our time and scores, and those of the others on the same rows."""
+    lines = []
+    for name in ("moons",) if quick else DATA:
+        if name == "mnist" and not (Path(os.environ.get("GEDI_DATA", "")) / "mnist.npz").is_file():
+            skipped.append("fits of MNIST: there is no mnist.npz in $GEDI_DATA")
+            continue
+        who = _entrants(name, skipped, against)
+        options = ["--rows", "200", "--preset", "smoke"] if quick else []
+        found = _alternating(who, [name, *options], repeats, skipped, limit)
+        lines += [{"data": name, **line} for line in _with_ratios(found)]
+    return lines
+
+
+def growth(repeats: int, skipped: Skipped, *, against: Path | None, quick: bool, limit: float) -> list[dict[str, Any]]:
+    """Time and peak memory for more and more rows of 8 features."""
+    lines = []
+    for rows in (500, 1000) if quick else SIZES:
+        who: dict[str, Run] = {"gedi": (HERE.parent, "gedi"), "GaussianMixture": (HERE.parent, "gmm")}
+        if rows <= SPECTRAL_ROWS:
+            who["SpectralClustering"] = (HERE.parent, "spectral")
+        if against is not None and rows <= EARLIER_ROWS:
+            who["gedi, earlier"] = (against, "gedi")
+        options = ["mixture", "--rows", str(rows), *(["--preset", "smoke"] if quick else [])]
+        found = _alternating(who, options, 1 if rows > 100_000 else repeats, skipped, limit)
+        lines += [{"rows": rows, **line} for line in _with_ratios(found)]
+    if against is not None and not quick:
+        skipped.append(f"growth of the earlier revision beyond {EARLIER_ROWS:,} rows: it may take hours")
+    return lines
+
+
+def imports(repeats: int) -> list[dict[str, Any]]:
+    """Seconds of an import in a fresh process, less those of starting Python."""
+    codes = {"python": "pass", "import torch": "import torch", "from gedi import GEDI": "from gedi import GEDI"}
+    codes["import sklearn.cluster"] = "import sklearn.cluster"
+    times: dict[str, list[float]] = {name: [] for name in codes}
+    for _ in range(repeats):
+        for name, code in codes.items():
+            began = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], env=_environment(HERE.parent), check=True)
+            times[name].append(time.perf_counter() - began)
+    empty = statistics.median(times.pop("python"))
+    return [{"what": name, "value": statistics.median(found) - empty, "unit": "s"} for name, found in times.items()]
+
+
+def answers(repeats: int, rows: int) -> list[dict[str, Any]]:
+    """Reading the settings of a run, and predicting."""
+    import numpy as np
+    from machine import alternating
+    from sklearn.datasets import make_moons
+
+    from gedi import GEDI
+    from gedi.training.presets import configure
+
+    model = GEDI(n_clusters=2, preset="smoke", random_state=0).fit(make_moons(500, random_state=0)[0])
+    x = np.random.default_rng(0).normal(size=(rows, 2))
+    functions: dict[str, Callable[[], object]] = {
+        "settings": lambda: configure(None, "gedi", {"step1.iterations": 10}, n_features=2),
+        "predict": lambda: model.predict(x),
+    }
+    found = alternating(functions, repeats)
+    return [
+        {"what": "reading and checking all settings", "value": found["settings"], "unit": "ms"},
+        {"what": "predict, 2 features, preset smoke", "value": 1000 * rows / found["predict"], "unit": "rows/s"},
+    ]
+
+
+def _entrants(name: str, skipped: Skipped, against: Path | None) -> dict[str, Run]:
+    found: dict[str, Run] = {"gedi": (HERE.parent, "gedi")}
+    if against is not None:
+        found["gedi, earlier"] = (against, "gedi")
+    if name == "mnist":
+        skipped.append(f"SpectralClustering on MNIST: more than {SPECTRAL_ROWS:,} rows")
+        skipped.append(f"GaussianMixture on MNIST: more than {GMM_FEATURES} features")
+        if find_spec("umap"):
+            found["UMAP + k-means"] = (HERE.parent, "umap")
+        else:
+            skipped.append("UMAP + k-means on MNIST: umap-learn is not installed (pip install 'gedi[peers]')")
+        return found
+    return found | {"SpectralClustering": (HERE.parent, "spectral"), "GaussianMixture": (HERE.parent, "gmm")}
+
+
+def _alternating(
+    who: dict[str, Run], options: list[str], repeats: int, skipped: Skipped, limit: float
+) -> dict[str, dict[str, float]]:
+    """The median line of every entrant; they take turns."""
+    lines: dict[str, list[dict[str, float]]] = {name: [] for name in who}
+    for _ in range(repeats):
+        for name, (source, kind) in who.items():
+            if name not in lines:
+                continue
+            try:
+                lines[name].append(_fit(source, [kind, *options], limit))
+            except (subprocess.SubprocessError, ValueError, IndexError) as error:
+                del lines[name]
+                reason = f"more than {limit:g} s" if isinstance(error, subprocess.TimeoutExpired) else _last_line(error)
+                skipped.append(f"{name} on {' '.join(options)}: {reason}")
+    return {
+        name: {key: statistics.median(line[key] for line in found) for key in found[0]} for name, found in lines.items()
+    }
+
+
+def _fit(source: Path, words: list[str], limit: float) -> dict[str, float]:
+    command = [sys.executable, str(HERE / "one_fit.py"), *words]
+    done = subprocess.run(
+        command, env=_environment(source), capture_output=True, text=True, check=True, timeout=limit, cwd=source
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _environment(source: Path) -> dict[str, str]:
+    one = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    # What is on the path already stays, behind our own code: peers may be installed there.
+    path = os.pathsep.join([str(source / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.environ | one | {"PYTHONPATH": path}
+
+
+def _last_line(error: Exception) -> str:
+    text = getattr(error, "stderr", None) or str(error)
+    return text.strip().splitlines()[-1][:200]
+
+
+def _with_ratios(found: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
+    ours = found.get("gedi", {}).get("seconds")
+    return [
+        {
+            "who": name,
+            "their time / ours": line["seconds"] / ours if ours else None,
+            "seconds": line["seconds"],
+            "NMI": line["nmi"],
+            "ARI": line["ari"],
+            "peak memory, MB": line["peak_mb"],
+            "above data, MB": line["above_data_mb"],
+            "wall / CPU": line["seconds"] / max(line["cpu_seconds"], 1e-9),
+        }
+        for name, line in found.items()
+    ]

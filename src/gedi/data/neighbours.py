@@ -1,0 +1,165 @@
+"""Near rows: exact for up to `EXACT_ROWS` of them, searched in nearby cells for more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from gedi.data.scaled_rows import Rows
+from gedi.data.streaming import release, scratch, take
+
+MOST_PRODUCTS = 1e11  # for the distances between all rows: about a minute on one core
+MAIN_DIRECTIONS = 50  # principal components in which neighbours are searched when there are more and longer rows
+PCA_ROWS = 5000  # rows that the components are computed from
+EXACT_ROWS = 20_000  # up to here all rows are compared
+CELL_ROWS, CELLS = 300, 40  # rows of a cell on average, at most twice as many; nearest cells that are searched
+SAMPLE_ROWS, ROUNDS = 30, 4  # of k-means, which places the cells: rows per cell, and rounds
+AT_ONCE = 1 << 23  # distances computed at a time: 32 MB
+
+
+class Neighbours(NamedTuple):
+    """The k nearest other rows of every row, nearest first: their places and their distances, both [n, k]."""
+
+    places: np.ndarray
+    distances: np.ndarray
+
+
+def nearest_neighbours(x: np.ndarray, k: int) -> Neighbours:
+    """The k nearest other rows of every row of x [n, d]; the same rows always give the same answer.
+
+    The answer is exact for up to `EXACT_ROWS` rows. More rows are sorted into cells, and each is compared with the rows
+    of the nearest cells. This finds most of the neighbours, in time that grows little faster than n.
+    """
+    k = min(k, len(x) - 1)
+    if len(x) > EXACT_ROWS:
+        return _search_cells(x, k)
+    from sklearn.neighbors import NearestNeighbors  # takes a second to import
+
+    distances, places = NearestNeighbors(n_neighbors=k + 1).fit(x).kneighbors(x)
+    others = _others(places, np.arange(len(x)))
+    return Neighbours(places[others].reshape(-1, k), distances[others].reshape(-1, k))
+
+
+def _others(places: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """All but one of every line's places: a row's nearest is itself, unless it has a twin, so it goes by place."""
+    itself = places == own[:, None]
+    itself[~itself.any(1), -1] = True
+    return ~itself
+
+
+# -- very many rows ---------------------------------------------------------------------------------------------------
+
+
+def _search_cells(x: np.ndarray, k: int) -> Neighbours:
+    found = Neighbours(np.empty((len(x), k), np.int64), np.empty((len(x), k), np.float32))
+    for own, candidates in _cells(x, k + 1):
+        rows = _tensor(take(x, candidates))
+        squares = rows.square().sum(1)
+        for some in np.array_split(own, math.ceil(len(own) * len(candidates) / AT_ONCE)):
+            here = _tensor(take(x, some))
+            near = torch.addmm(squares, here, rows.T, alpha=-2).topk(k + 1, dim=1, largest=False).indices
+            # Differences are exact where the expanded squares round: they decide on the order.
+            distances, order = (rows[near] - here[:, None]).norm(dim=2).sort(dim=1, stable=True)
+            places = candidates[near.gather(1, order).numpy()]
+            others = _others(places, some)
+            found.places[some] = places[others].reshape(-1, k)
+            found.distances[some] = distances.numpy()[others].reshape(-1, k)
+    return found
+
+
+def _cells(x: np.ndarray, fewest: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The rows of every cell, and those of the nearest cells, at least ``fewest``, to compare them with."""
+    centres = _centres(x, len(x) // CELL_ROWS)
+    cell = np.empty(len(x), np.int64)
+    for start, rows in _blocks(x, AT_ONCE // len(centres)):
+        cell[start : start + len(rows)] = _nearest(rows, centres).numpy()
+    order = np.argsort(cell, kind="stable")
+    # Rows that are all alike would share one cell, and its cost is the square of its size: large cells are cut.
+    whole = np.split(order, np.cumsum(np.bincount(cell, minlength=len(centres)))[:-1])
+    cut = [
+        (c, piece)
+        for c, rows in enumerate(whole)
+        if len(rows)
+        for piece in np.array_split(rows, math.ceil(len(rows) / (2 * CELL_ROWS)))
+    ]
+    pieces, middles = [piece for _, piece in cut], centres[[c for c, _ in cut]]
+    sizes = np.array([len(piece) for piece in pieces])
+    for own, middle in zip(pieces, middles, strict=True):
+        by_distance = (middles - middle).square().sum(1).argsort(stable=True).numpy()
+        enough = int(np.searchsorted(np.cumsum(sizes[by_distance[: fewest + 1]]), fewest)) + 1
+        yield own, np.concatenate([pieces[i] for i in by_distance[: max(CELLS, enough)]])
+
+
+def _centres(x: np.ndarray, count: int) -> torch.Tensor:
+    """Places of cells, by a few rounds of k-means on some of the rows."""
+    rng = np.random.default_rng(0)
+    rows = _tensor(take(x, np.sort(rng.choice(len(x), min(len(x), SAMPLE_ROWS * count), replace=False))))
+    centres = rows[np.sort(rng.choice(len(rows), count, replace=False))]
+    for _ in range(ROUNDS):
+        cell = torch.cat([_nearest(some, centres) for some in rows.split(AT_ONCE // count)])
+        sums = torch.zeros_like(centres).index_add_(0, cell, rows)
+        centres = sums / torch.bincount(cell, minlength=count).clamp_min(1)[:, None]
+    return centres
+
+
+def _nearest(rows: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
+    return torch.addmm(centres.square().sum(1), rows, centres.T, alpha=-2).argmin(1)
+
+
+def _blocks(x: np.ndarray, size: int) -> Iterator[tuple[int, torch.Tensor]]:
+    for start in range(0, len(x), size):
+        yield start, _tensor(x[start : start + size])
+        release(x)
+
+
+def _tensor(x: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.array(x, dtype=np.float32))
+
+
+# -- what a run asks for ----------------------------------------------------------------------------------------------
+
+
+def neighbour_table(data: Rows, k: int) -> torch.Tensor:
+    """Places of up to k near rows of every row, [n, k]: pairs of rows that are among each other's k nearest.
+
+    One-sided neighbours often belong to another component (those of a stray row do not have it as theirs), so they are
+    left out. A row's mutual neighbours are repeated to fill its line; a row without any keeps its nearest one.
+    """
+    near = nearest_neighbours(_affordable(data), k).places
+    n, k = near.shape
+    table = np.empty_like(near)
+    for rows in np.array_split(np.arange(n), n // 1000 + 1):  # the neighbours of all neighbours are many
+        mutual = (near[near[rows]] == rows[:, None, None]).any(2)
+        mutual[~mutual.any(1), 0] = True
+        order = np.argsort(~mutual, axis=1, kind="stable")
+        filled = np.take_along_axis(order, np.arange(k)[None, :] % mutual.sum(1)[:, None], axis=1)
+        table[rows] = np.take_along_axis(near[rows], filled, axis=1)
+    return torch.from_numpy(table)
+
+
+def _affordable(data: Rows) -> np.ndarray:
+    """All rows, or their main directions if the distances between whole rows would take many minutes."""
+    n, d = data.shape
+    if n**2 * d <= MOST_PRODUCTS or d <= MAIN_DIRECTIONS:
+        return np.asarray(data[:])
+    return main_directions(data)
+
+
+def main_directions(data: Rows | np.ndarray) -> np.ndarray:
+    """The rows in their first principal components, or as they are if they have no more features than that."""
+    from sklearn.decomposition import PCA
+
+    n, d = data.shape
+    if min(n, d) <= MAIN_DIRECTIONS:
+        return np.asarray(data[:])
+    some = np.asarray(data[:: math.ceil(n / PCA_ROWS)])
+    pca = PCA(MAIN_DIRECTIONS, svd_solver="randomized", random_state=0).fit(some)
+    directions = scratch((n, MAIN_DIRECTIONS), np.float32)
+    for rows in np.array_split(np.arange(n), n // 1000 + 1):
+        directions[rows] = pca.transform(np.asarray(data[rows[0] : rows[-1] + 1]))
+        release(directions)
+    return directions
