@@ -121,7 +121,7 @@ def begun(blobs, tiny, fitted, tmp_path_factory):
         left[0] -= 1
         return left[0] < 0
 
-    config = tiny(objective__clustering__queue=100)
+    config = tiny()
     with pytest.raises(StoppedError):
         fit_rows(
             blobs, n_clusters=2, config=config, seed=0, hooks=Hooks(checkpoints=Checkpoints(folder), should_stop=stop)

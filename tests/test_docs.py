@@ -19,6 +19,7 @@ from gedi.cli import main
 from gedi.objectives.term import kinds
 from gedi.report.verdict import LIMITS
 from gedi.training.config import TrainingConfig, paths
+from gedi.training.presets import preset
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -111,7 +112,8 @@ def test_the_table_of_settings_has_every_setting_and_its_meaning(hooks):
     assert [path for path in wanted if path not in rows] == []
     assert [path for path in wanted if not rows[path].rstrip(" |").rsplit("|", 1)[1].strip()] == []
     assert "as the others (paper) (waves, linear)" in rows["net.first"]
-    assert rows["start.kind"].split("|")[2:5] == [" walks ", " kmeans ", " kmeans "]
+    starts = [", ".join(preset(name, n_features=2).heads.starts) for name in hooks.SHOWN_PRESETS]
+    assert len(set(starts)) > 1 and [cell.strip() for cell in rows["heads.starts"].split("|")[2:5]] == starts
 
 
 def test_the_table_of_terms_has_every_setting_of_every_kind(hooks):

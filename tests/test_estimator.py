@@ -127,24 +127,37 @@ def test_one_row_gets_the_same_answer_alone_and_among_others(fitted):
         np.testing.assert_allclose(alone, answer(X)[::7], atol=1e-9, rtol=0)
 
 
-def test_n_init_is_handed_on(fitted):
-    model = tiny(n_init=2).fit(X).model_
-    assert model.config.n_init == 2
-    assert {line["attempt"] for line in model.history if line["stage"] == "step2"} == {0, 1}
+@pytest.mark.parametrize("n_init", [3, np.int64(3)])
+def test_n_init_is_the_number_of_cluster_heads(n_init):
+    model = tiny(n_init=n_init, training=TINY | {"heads.random": 7}).fit(X).model_
+    assert model.config.heads.random == 3 and model.net.clusters.n_heads == 3
+    assert tiny().fit(X).model_.net.clusters.n_heads == 4  # of the preset
 
 
-def test_iterations_of_all_stages_are_counted():
-    changed = TINY | {"embedding.iterations": 2}
-    assert tiny(n_init=2, training=changed).fit(X).n_iter_ == 3 + 2 * (2 + 3)
+def test_what_competed_for_the_clusters_is_in_the_results(fitted):
+    judged = fitted.model_.results["candidates"]
+    assert set(judged) == {"a head", "walks", "neighbours", "kmeans", "mixture"}
+    assert min(judged.values()) < 0.1  # the groups are clear
+
+
+def test_iterations_of_both_steps_are_counted_once_however_many_heads_there_are():
+    assert tiny(n_init=2, training=TINY | {"step1.iterations": 2}).fit(X).n_iter_ == 2 + 3
     assert tiny(n_init=2, training={"step1.iterations": 3}, method="jem").fit(X).n_iter_ == 3
 
 
 # ---- embedding, density, samples ----
 
 
-def test_embeddings_lie_on_the_unit_sphere(fitted):
+def test_under_linear_heads_the_embedding_is_the_representation(fitted):
     z = fitted.transform(X)
-    assert z.shape == (120, fitted.model_.config.net.embedding)
+    assert z.shape == (120, fitted.model_.config.net.representation)
+    assert np.array_equal(z, fitted.model_.represent(X))
+
+
+def test_embeddings_of_prototypes_lie_on_the_unit_sphere():
+    swav = tiny(method="swav", training=TINY | {"step1.iterations": 0}).fit(X)
+    z = swav.transform(X)
+    assert z.shape == (120, swav.model_.config.net.embedding)
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1.0, atol=1e-6)
 
 
@@ -259,6 +272,7 @@ def test_a_constant_column_warns_and_works():
         (X, {"training": {"dam.stepps": 1}}, r"dam\.stepps.*nearest.*dam\.steps"),
         (X, {"training": {"dam.steps": "many"}}, r"dam\.steps"),
         (X, {"n_init": 0}, "n_init must be positive"),
+        (X, {"n_init": 2.5}, r"n_init must be .* whole number, got 2\.5"),
     ],
 )
 def test_bad_input_is_a_value_error_of_one_line(rows, options, expected):

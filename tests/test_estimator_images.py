@@ -6,7 +6,7 @@ import torch
 
 from gedi import GEDI
 
-FEW = {f"{stage}.iterations": 2 for stage in ("step1", "embedding", "step2")}
+FEW = {f"{stage}.iterations": 2 for stage in ("step1", "step2")}
 FEW |= {"sampler.steps": 1, "dam.steps": 1, "start.repeats": 1, "augment.neighbours": 3}
 WHITE = {"bytes": 255, "floats to one": 1, "floats to 255": 255}
 

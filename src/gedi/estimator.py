@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from gedi.data.checks import check_rows, image_shape_of
-from gedi.errors import DataError
+from gedi.errors import ConfigError, DataError
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS, configure
 
@@ -47,7 +48,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         A rule that the clusters of rows in a group must satisfy (docs/logic.md). Every variable has ``n_clusters``
         values; the rows of a group are consecutive, unless ``fit`` is given ``groups``.
     n_init : int or None
-        Starts tried on the same energy; the lowest objective is kept. None: as in the preset.
+        How many cluster heads train side by side from random weights; the best one, by a measure without labels,
+        competes with quick clusterings of the rows, and the winner goes on. None: as in the preset.
     training : mapping or None
         Settings to change, nested or by dotted path: ``{"dam.steps": 5}`` (docs/settings.md).
     random_state : int, RandomState or None
@@ -58,8 +60,8 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : cluster of every training row.
-    n_iter_ : iterations of all stages and starts.
-    objective_ : smoothed objective of the start that was kept; no labels are involved.
+    n_iter_ : iterations of both steps.
+    objective_ : smoothed objective of the head that was chosen, lower is better; no labels are involved.
     model_ : the trained model.
 
     Examples
@@ -125,8 +127,10 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         """The settings ``fit`` would train with on data of this shape."""
         from gedi.objectives.symbolic import constraint_change
 
+        if self.n_init is not None and (not isinstance(self.n_init, numbers.Integral) or self.n_init < 1):
+            raise ConfigError(f"n_init must be positive and a whole number, got {self.n_init!r}.")
         constrained = {} if self.constraint is None else constraint_change(self.constraint)
-        changes = [constrained, self.training or {}, {} if self.n_init is None else {"n_init": self.n_init}]
+        changes = [constrained, self.training or {}, {} if self.n_init is None else {"heads.random": int(self.n_init)}]
         return configure(self.preset, self.method, *changes, n_features=n_features, image_shape=image_shape)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -138,7 +142,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         return self._model().predict_proba(self._rows(X))
 
     def transform(self, X: Any) -> np.ndarray:
-        """Embedding on the unit sphere, [n, h]."""
+        """Embedding, [n, h]: enc(x), or with prototypes (``net.head`` projector) a point of the unit sphere."""
         return self._model().transform(self._rows(X))
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -222,8 +226,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def _set_learned(self, rows: np.ndarray | None) -> None:
         config = self.model_.config
-        attempt = config.embedding.iterations + config.step2.iterations if config.step2.iterations else 0
-        self.n_iter_ = config.step1.iterations + attempt * config.n_init
+        self.n_iter_ = config.step1.iterations + config.step2.iterations
         self.objective_ = self.model_.results.get("objective")
         if rows is not None:
             self.labels_ = self.model_.predict(rows)

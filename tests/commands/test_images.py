@@ -11,7 +11,7 @@ from gedi import runs
 from gedi.explore.uploads import rows_of
 
 FLAGS = ["--preset", "smoke"]
-for _setting in ("step1", "embedding", "step2"):
+for _setting in ("step1", "step2"):
     FLAGS.append(f"--training.{_setting}.iterations=2")
 BROKEN = ["cut.png", "text.png"]
 

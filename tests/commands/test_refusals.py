@@ -189,7 +189,7 @@ def test_more_samples_than_memory_are_refused(refused, home):
 
 
 def test_samples_that_cannot_be_drawn_are_refused(refused, home, tmp_path, gedi, tiny, capsys):
-    rows = np.random.default_rng(0).normal(size=(20, 3))
+    rows = np.random.default_rng(0).normal(size=(200, 3))
     np.save(tmp_path / "rows.npy", rows)
     assert gedi("fit", "rows.npy", "--n-clusters", 2, "--out", "run", *tiny) == 0
     assert "cannot be drawn" in refused("sample", "run", "--out", "s.png")

@@ -4,6 +4,7 @@ import ast
 import inspect
 import io
 import tokenize
+from dataclasses import replace
 
 import kornia
 import pytest
@@ -21,7 +22,6 @@ from gedi.data.augment import (
     neighbour_table,
     pick,
     row_augmentation,
-    towards_neighbour,
 )
 from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig, override
@@ -38,8 +38,15 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def view(settings, shape=SHAPE, box=BOX):
+def views(settings, shape=SHAPE, box=BOX):
     return row_augmentation(settings, DATA, shape, box=box)(DATA[ROWS], ROWS, generator(3))
+
+
+def view(settings, shape=SHAPE, box=BOX):
+    """The second view, if the first is x itself."""
+    first, second = views(replace(settings, both=False), shape, box)
+    assert torch.equal(first, DATA[ROWS])
+    return second
 
 
 def images(n=6, channels=3, height=12, width=10, seed=0):
@@ -56,11 +63,12 @@ def changed_share(x, y):
 
 
 def flat_view(x, settings, seed=0):
-    """The view of images [n, C, H, W] that training would see."""
+    """A view of images [n, C, H, W] that training would see, of the images themselves."""
+    settings = replace(settings, both=False, neighbours=0)
     n, channels, height, width = x.shape
     rows = x.permute(0, 2, 3, 1).reshape(n, -1)
     augment = row_augmentation(settings, rows, (height, width, channels), box=BOX)
-    seen = augment(rows, torch.arange(n), generator(seed) if isinstance(seed, int) else seed)
+    _, seen = augment(rows, torch.arange(n), generator(seed) if isinstance(seed, int) else seed)
     return seen.view(n, height, width, channels).permute(0, 3, 1, 2)
 
 
@@ -70,11 +78,20 @@ def test_every_setting_has_a_comment_beside_it():
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     commented = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
     fields = [node for node in ast.parse(source).body[0].body if isinstance(node, ast.AnnAssign)]
-    assert len(fields) == 15 and {node.lineno for node in fields} <= commented
+    assert len(fields) == 16 and {node.lineno for node in fields} <= commented
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"jitter": 1.5}, {"gray": -0.1}, {"hue": 0.6}, {"brightness": 2.0}, {"crop": -1}, {"noise": -0.1}]
+    "wrong",
+    [
+        {"jitter": 1.5},
+        {"gray": -0.1},
+        {"hue": 0.6},
+        {"brightness": 2.0},
+        {"crop": -1},
+        {"noise": -0.1},
+        {"elastic": -0.1},
+    ],
 )
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(ConfigError, match=rf"training\.augment\.{next(iter(wrong))} must"):
@@ -85,16 +102,90 @@ def test_impossible_settings_are_refused(wrong):
 
 
 def test_without_image_settings_no_other_numbers_are_drawn():
-    settings = AugmentConfig(noise=0.1, neighbours=4, towards=0.5, shift=1.0, rotate=8.0, scale=0.05, shear=0.05)
+    settings = AugmentConfig(noise=0.1, neighbours=4, shift=1.0, rotate=8.0, scale=0.05, shear=0.05)
     g = generator(3)
-    x = affine(DATA[ROWS].view(-1, *SHAPE).permute(0, 3, 1, 2), settings, g).permute(0, 2, 3, 1).reshape(6, -1)
-    x = towards_neighbour(x, DATA[pick(neighbour_table(DATA, 4)[ROWS], g)], 0.5, g)
+    near = DATA[pick(neighbour_table(DATA, 4)[ROWS], g)]
+    x = affine(near.view(-1, *SHAPE).permute(0, 3, 1, 2), settings, g).permute(0, 2, 3, 1).reshape(6, -1)
     x = x + 0.1 * torch.randn(x.shape, generator=g)
     assert torch.equal(view(settings), x)
 
 
+# ---- two views ----
+
+
+def test_both_views_are_changed_each_in_its_own_way():
+    first, second = views(AugmentConfig(noise=0.1, neighbours=0))
+    noises = [one - DATA[ROWS] for one in (first, second)]
+    assert not torch.allclose(*noises)
+    for noise in noises:
+        assert float(noise.std()) == pytest.approx(0.1, rel=0.1) and abs(float(noise.mean())) < 0.02
+
+
+def test_the_papers_first_view_is_the_row_itself():
+    first, second = views(AugmentConfig(noise=0.1, neighbours=0, both=False))
+    assert torch.equal(first, DATA[ROWS]) and not torch.allclose(first, second, atol=0.01)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_the_second_view_is_that_of_a_neighbour(both):
+    table = neighbour_table(DATA, 3)
+    augment = row_augmentation(AugmentConfig(noise=0.0, neighbours=3, both=both), DATA)
+    g, seen = generator(), set()
+    for _ in range(200):
+        first, second = augment(DATA[ROWS], ROWS, g)
+        assert torch.equal(first, DATA[ROWS])
+        places = (second[:, None] == DATA).all(2).int().argmax(1)
+        assert torch.equal(DATA[places], second)
+        assert all(int(place) in table[row].tolist() for row, place in zip(ROWS, places, strict=True))
+        seen |= set(zip(ROWS.tolist(), places.tolist(), strict=True))
+    assert seen == {(row, place) for row in ROWS.tolist() for place in table[row].tolist()}  # each is drawn
+
+
+def test_rows_are_known_by_their_places_and_not_by_their_order():
+    augment = row_augmentation(AugmentConfig(noise=0.0, neighbours=1), DATA)
+    some = torch.tensor([7, 2, 19])
+    _, second = augment(DATA[some], some, generator())
+    assert torch.equal(second, DATA[neighbour_table(DATA, 1)[some, 0]])
+
+
+# ---- elastic ----
+
+
+def test_elastic_displacements_have_their_size_and_are_smooth():
+    """A picture of its own coordinates shows where every pixel came from."""
+    n, size = 400, 32
+    grid = (torch.arange(size) + 0.5) * 2 / size - 1  # half sides of the image
+    x = torch.stack(torch.meshgrid(grid, grid, indexing="ij")).expand(n, 2, size, size)
+    moved = affine(x, AugmentConfig(elastic=0.05), generator()) - x
+    inside = moved[..., 8:-8, 8:-8]  # the border cannot show where beyond it a pixel came from
+    assert abs(float(inside.mean())) < 0.005 and 0.02 < float(inside.std()) < 0.05
+    steps = (inside[..., 1:] - inside[..., :-1]).abs()
+    assert float(steps.mean()) < 0.25 * float(inside.std())  # neighbouring pixels move together
+    corners = moved[:, 1, size // 2, size // 2]
+    assert float(corners.std()) > 0.02  # every image has its own displacements
+    double = affine(x, AugmentConfig(elastic=0.1), generator()) - x
+    assert torch.allclose(double[..., 8:-8, 8:-8], 2 * inside, atol=1e-4)
+
+
+def test_elastic_changes_images_alone_and_draws_nothing_where_it_is_off():
+    x = images()
+    assert changed_share(x, affine(x, AugmentConfig(elastic=0.05), generator())) == 1
+    assert torch.equal(
+        view(AugmentConfig(elastic=0.05, noise=0.1, neighbours=0), shape=None, box=None),
+        view(AugmentConfig(noise=0.1, neighbours=0), shape=None, box=None),
+    )
+    one, two = generator(), generator()
+    affine(x, AugmentConfig(shift=1.0), one), affine(x, AugmentConfig(rotate=1.0), two)
+    assert torch.equal(one.get_state(), two.get_state())
+    affine(x, AugmentConfig(elastic=0.05), three := generator())
+    assert not torch.equal(one.get_state(), three.get_state())
+
+
+# ---- images ----
+
+
 def test_images_are_cropped_and_coloured_before_the_noise():
-    settings = AugmentConfig(noise=0.1, crop=2, flip=True, jitter=0.7, gray=0.4, hue=0.2)
+    settings = AugmentConfig(noise=0.1, neighbours=0, crop=2, flip=True, jitter=0.7, gray=0.4, hue=0.2)
     g = generator(3)
     images = DATA[ROWS].view(-1, *SHAPE).permute(0, 3, 1, 2)
     x = change_images(images, settings, g, box=BOX).permute(0, 2, 3, 1).reshape(6, -1)
@@ -103,7 +194,7 @@ def test_images_are_cropped_and_coloured_before_the_noise():
 
 
 def test_a_crop_needs_neither_black_nor_white():
-    moved = view(AugmentConfig(noise=0.0, crop=2, flip=True), box=None)
+    moved = view(AugmentConfig(noise=0.0, neighbours=0, crop=2, flip=True), box=None)
     for before, after in zip(DATA[ROWS], moved, strict=True):
         assert set(after.tolist()) <= set(before.tolist())
 

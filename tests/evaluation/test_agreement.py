@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gedi.errors import DataError
-from gedi.evaluation import accuracy, ari, clustering_scores, nmi, nmi_batch64
+from gedi.evaluation import accuracy, ami, ari, clustering_scores, nmi, nmi_batch64
 
 labellings = st.integers(2, 40).flatmap(lambda n: st.tuples(*[st.lists(st.integers(0, 3), min_size=n, max_size=n)] * 2))
 
@@ -16,7 +16,7 @@ labellings = st.integers(2, 40).flatmap(lambda n: st.tuples(*[st.lists(st.intege
 def test_renaming_the_clusters_changes_nothing(pair, names):
     true, pred = pair
     renamed = [names[k] for k in pred]
-    for score in (nmi, accuracy, ari, nmi_batch64):
+    for score in (nmi, accuracy, ari, ami, nmi_batch64):
         assert score(true, pred) == pytest.approx(score(true, renamed), abs=1e-12)
 
 
@@ -31,9 +31,9 @@ def test_accuracy_is_the_best_of_all_matchings(pair):
 def test_the_same_partition_scores_one_and_a_constant_scores_zero():
     true = np.repeat([0, 1, 2], 40)
     assert clustering_scores(true, (true + 1) % 3) == pytest.approx(
-        {"nmi": 1, "accuracy": 1, "ari": 1, "nmi_batch64": 1}
+        {"nmi": 1, "accuracy": 1, "ari": 1, "ami": 1, "nmi_batch64": 1}
     )
-    assert nmi(true, np.zeros(120)) == ari(true, np.zeros(120)) == 0
+    assert nmi(true, np.zeros(120)) == ari(true, np.zeros(120)) == ami(true, np.zeros(120)) == 0
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_accuracy_with_unequal_numbers(true, pred, expected):
     assert accuracy(true, pred) == pytest.approx(expected)
 
 
-def test_only_ari_is_corrected_for_chance_and_batches_of_64_flatter_most():
+def test_ari_and_ami_are_corrected_for_chance_nmi_is_not_and_batches_of_64_flatter_most():
     rng = np.random.default_rng(0)
     true, pred = rng.integers(0, 100, (2, 6400))
-    assert abs(ari(true, pred)) < 0.01
+    assert abs(ari(true, pred)) < 0.01 and abs(ami(true, pred)) < 0.01
     assert 0.1 < nmi(true, pred) < 0.25
     assert nmi_batch64(true, pred) > 0.85
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from gedi.errors import DataError
-from gedi.evaluation import auroc, ood_scores
+from gedi.evaluation import auroc, density_scores, ood_scores
 
 rng = np.random.default_rng(0)
 scores = st.lists(st.integers(-5, 5), min_size=1, max_size=20)
@@ -47,6 +47,22 @@ def test_both_criteria_are_scored():
         dict.fromkeys(("auroc_gradient", "auroc_log_density"), auroc(-lengths[0], -lengths[1]))
     )
     assert 0.7 < found["auroc_gradient"] < 0.95
+
+
+class Ridge:
+    """log p of rows whose two columns are equal up to noise."""
+
+    def score_samples(self, x):
+        return -((x[:, 0] - x[:, 1]) ** 2)
+
+
+def test_a_density_is_judged_against_uniform_noise_and_against_shuffled_columns():
+    own = rng.standard_normal((1000, 1)) + [[0.0, 0.0]] + 0.05 * rng.standard_normal((1000, 2))
+    assert min(density_scores(Ridge(), own).values()) > 0.95
+    alone = density_scores(Gaussian(), rng.standard_normal((2000, 2)))
+    assert alone["auroc_uniform"] > 0.8  # it knows where the rows are,
+    assert alone["auroc_shuffled"] == pytest.approx(0.5, abs=0.03)  # and columns that depend on nothing lose nothing
+    assert density_scores(Ridge(), own, seed=1) != density_scores(Ridge(), own) == density_scores(Ridge(), own, seed=0)
 
 
 def test_impossible_scores_are_refused():

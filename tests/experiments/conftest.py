@@ -18,7 +18,7 @@ def fake_fits(monkeypatch):
 
         def fit(cell, data, models):
             fitted.append(cell)
-            numbers = {"objective": 0.1, "walk_crossing": 0.0, "gradient_evaluations": 1, "config": {}}
+            numbers = {"objective": 0.1, "gradient_evaluations": 1, "config": {}}
             return labels(cell, data.y_test), numbers, None
 
         monkeypatch.setattr(cells, "_fit_gedi", fit)

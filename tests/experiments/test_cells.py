@@ -5,10 +5,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from gedi import runs
 from gedi.errors import ConfigError
 from gedi.experiments import cells as cells_module
-from gedi.experiments.cells import CELLS, Cell, cell_data, measure, read_cells, run_cells
+from gedi.experiments.cells import (
+    CELLS,
+    Cell,
+    cell_data,
+    fit_seed,
+    kmeans_labels,
+    measure,
+    prepared,
+    read_cells,
+    run_cells,
+)
+from gedi.training.engine import Engine
 from gedi.training.guard import DivergedError
 from gedi.training.presets import preset
 
@@ -82,8 +95,11 @@ def test_keys_are_distinct():
         {"method": "ward"},
         {"preset": "paper"},
         {"preset": None},
-        {"variant": "no NF"},
-        {"variant": "no NF, 2 encoders"},
+        {"method": "untrained"},
+        {"variant": "with L_NF"},
+        {"variant": "two encoders"},
+        {"variant": "two encoders + no step 1"},
+        {"columns": 10},
         {"dam_steps": 7},
         {"iterations": 6},
         {"rows": 121},
@@ -107,23 +123,15 @@ def test_a_changed_preset_is_a_new_cell(monkeypatch):
     assert SMALL.key != before
 
 
-@pytest.mark.parametrize(("group", "name"), cells_module.ADDED_LATER)
-def test_a_setting_added_later_makes_new_cells_only_where_it_is_used(group, name, monkeypatch):
-    with_it = SMALL.key
-    settings = SMALL.settings()
-    assert settings[group].pop(name) == cells_module.ADDED_LATER[group, name]
-    with monkeypatch.context() as patch:
-        patch.setattr(Cell, "settings", lambda cell: settings)  # as they were when there was no such setting
-        assert SMALL.key == with_it
-    changed = SMALL.settings()
-    changed[group][name] = "another"
-    monkeypatch.setattr(Cell, "settings", lambda cell: changed)
-    assert SMALL.key != with_it
-
-
 def test_an_unknown_variant_is_refused():
-    with pytest.raises(ConfigError, match="no NF"):
-        replace(SMALL, variant="no FN").config()
+    with pytest.raises(ConfigError, match=r"'no MAD': choose one of full, .*no DAM"):
+        replace(SMALL, variant="no step 1 + no MAD").config()
+
+
+def test_several_changes_make_one_variant():
+    plain, both = (replace(SMALL, variant=variant).config() for variant in ("full", "no step 1 + two encoders"))
+    assert (both.step1.iterations, both.net.two_encoders) == (0, True)
+    assert (plain.step1.iterations, plain.net.two_encoders) == (5, False)
 
 
 def test_worker_processes_give_the_keys_and_numbers_of_one_process(tmp_path):
@@ -137,8 +145,9 @@ def test_worker_processes_give_the_keys_and_numbers_of_one_process(tmp_path):
 
 def test_a_measured_cell_says_what_and_how():
     measured = measure(SMALL)
-    scores = {"nmi", "accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds", "gradient_evaluations"}
-    assert scores <= measured.keys()
+    scores = {"nmi", "ami", "accuracy", "ari", "nmi_batch64", "objective", "seconds", "gradient_evaluations"}
+    assert scores | {"auroc_uniform", "auroc_shuffled", "candidates"} <= measured.keys()
+    assert 0 <= measured["auroc_uniform"] <= 1 and 0 <= measured["auroc_shuffled"] <= 1
     assert 0 <= measured["nmi"] <= 1 and len(measured["labels"]) == 120
     assert measured["config"]["sampler"]["noise"] > 0  # what was left open is filled in
     assert measured["provenance"]["versions"]["torch"]
@@ -153,6 +162,34 @@ def test_a_diverged_cell_is_recorded_as_one_cluster(monkeypatch):
     measured = measure(SMALL)
     assert measured["diverged"] == "Training diverged in step1."
     assert measured["nmi"] == 0.0 and set(measured["labels"]) == {0}
+
+
+def test_only_a_density_is_scored_as_one():
+    assert "auroc_uniform" not in measure(replace(SMALL, variant="no density"))
+    assert "auroc_uniform" not in measure(Cell("moons", 2, method="kmeans", rows=100))
+
+
+def test_random_labels_have_the_sizes_of_the_clusters_and_agree_with_nothing(fake_fits):
+    fake_fits(lambda cell, y: y)
+    measured = measure(Cell("digits", 10, preset="smoke"))
+    assert measured["nmi"] == 1.0
+    assert measured["random_labels"]["nmi"] < 0.05 and abs(measured["random_labels"]["ami"]) < 0.02
+    fake_fits(lambda cell, y: np.zeros_like(y))
+    assert measure(Cell("digits", 10, preset="smoke"))["random_labels"]["accuracy"] == pytest.approx(0.1, abs=0.01)
+
+
+def test_the_untrained_encoder_is_the_net_that_gedi_starts_from(tmp_path):
+    """Its clusters are those of k-means on its representation, and nothing has been trained."""
+    cell, gedi = (replace(SMALL, method=method) for method in ("untrained", "gedi"))
+    measured = run_cells([cell], tmp_path, 1, print, keep_models=True)[cell]
+    model = runs.load(tmp_path / "models" / cell.key)
+    data = cell_data(cell)
+    first = Engine(prepared(gedi, data), seed=fit_seed(gedi)).state.net
+    for name, value in first.state_dict().items():
+        assert torch.equal(value, model.net.state_dict()[name]), name
+    train, test = model.represent(data.x_train), model.represent(data.x_test)
+    assert measured["labels"] == kmeans_labels(cell, train, test).tolist()
+    assert measured["gradient_evaluations"] == 0 and len(set(measured["labels"])) == 2
 
 
 def test_jem_finds_one_cluster():
@@ -175,6 +212,20 @@ def test_data_options_reach_the_data():
     np.testing.assert_allclose(turned.x_train[:, 1], plain.x_train[:, 0], atol=1e-5)
     assert np.bincount(uneven.y_test).tolist() == [140, 60]
     assert not np.array_equal(plain.x_train, plain.x_test)
+
+
+@pytest.mark.parametrize("columns", [10, 20])
+def test_a_toy_in_more_columns_is_rotated_and_hardly_thicker(columns):
+    cell = Cell("circles", 2, rows=400, columns=columns)
+    plain, wide = cell_data(replace(cell, columns=None)), cell_data(cell)
+    assert wide.x_train.shape == wide.x_test.shape == (400, columns)
+    spread = np.linalg.svd(wide.x_train - wide.x_train.mean(0), compute_uv=False) / 20
+    assert spread[1] > 0.5 and spread[2:] == pytest.approx(cells_module.THIN, rel=0.25)
+    lengths = [np.linalg.norm(data.x_test, axis=1) for data in (plain, wide)]
+    assert np.abs(lengths[0] - lengths[1]).max() < 0.1  # one rotation for both splits
+    assert np.abs(np.corrcoef(wide.x_train.T)).mean() > 0.2  # every column has something of the rings
+    assert not np.array_equal(cell_data(replace(cell, seed=1)).x_test, wide.x_test)
+    assert replace(cell, preset=None).config() == preset(None, n_features=columns)
 
 
 def test_digits_come_as_images_and_are_scored_on_what_was_fitted():

@@ -11,7 +11,7 @@ def test_demo_shows_four_methods_and_resumes(tmp_path, monkeypatch):
     outcome = demo.run(tmp_path, seed=0, preset="smoke", say=lines.append, jobs=1)
     assert outcome.columns == ["data set", "k-means", "SwAV", "JEM", "GEDI"]
     assert [row[0] for row in outcome.rows] == ["moons", "circles", "digits"]
-    assert [row[3] for row in outcome.rows] == ["0.00", "0.00", "0.00"]
+    assert [row[3] for row in outcome.rows] == ["0.00 / 0.00"] * 3
     assert [path.name for path in outcome.files] == ["moons.png", "circles.png", "digits.png"]
     assert all(path.stat().st_size > 10_000 for path in outcome.files)
     assert len(lines) == 12

@@ -11,22 +11,26 @@ import pytest
 from matplotlib.image import imread
 from sklearn.datasets import load_digits
 
-from gedi import GEDI
+from gedi import GEDI, experiments
 from gedi.data import toys
 from gedi.errors import ConfigError, DataError
-from gedi.experiments import EXPERIMENTS, budget, find, paper
+from gedi.experiments import EXPERIMENTS, budget, find, paper, table_parts
 from gedi.experiments.cells import Cell, DivergedError
 from gedi.experiments.fig_landscapes import draw_landscape
 from gedi.experiments.image_cells import ROWS, cells_of
 from gedi.experiments.plots import in_order_of_appearance
 from gedi.experiments.table1 import differences
+from gedi.experiments.table_parts import VARIANTS
 from gedi.experiments.table_stability_divergence import stability
 from gedi.experiments.tabulate import mean_std, settings_names, summary
 from gedi.report.plane import walk_paths
+from gedi.training.config import check
+from gedi.training.methods import METHODS
 from gedi.training.presets import preset
 
+LAPTOP = budget("laptop", None, laptop_seeds=5)
 FAKEABLE = ("table1", "fig-clusters", "fig-steps", "fig-ablation", "fig-classes", "table-robustness", "table-methods")
-FAKEABLE += ("table-one-step",)
+FAKEABLE += ("table-one-step", "table-parts")
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=list(EXPERIMENTS))
@@ -56,7 +60,8 @@ def fits(fake_fits):
 
 
 @pytest.mark.parametrize("name", FAKEABLE)
-def test_every_experiment_writes_its_table_and_files(name, tmp_path, fits):
+def test_every_experiment_writes_its_table_and_files(name, tmp_path, fits, monkeypatch):
+    monkeypatch.setenv("GEDI_DATA", str(tmp_path))  # no data sets but those that are generated
     outcome = EXPERIMENTS[name].run("smoke", 2, tmp_path, 1, print)
     assert outcome.rows and all(len(row) == len(outcome.columns) for row in outcome.rows)
     assert all(isinstance(entry, str) for row in outcome.rows for entry in row)
@@ -72,41 +77,139 @@ def test_every_experiment_writes_its_table_and_files(name, tmp_path, fits):
     assert written or name.startswith("table")
 
 
-def test_one_step_is_one_step_with_at_most_half_of_the_evaluations():
-    for data in ("moons", "digits"):
+def test_one_step_is_one_step_with_fewer_evaluations():
+    """In the plane at most half of them; the settings for digits save most of them already."""
+    for data, share in (("moons", 0.5), ("digits", 0.95)):
         two, one = (Cell(data, 2, method=method).config() for method in ("gedi", "gedi-1"))
         assert one.step1.iterations == 0
 
         def evaluations(config):
             every, total = config.objective["generative"].every, 0
-            for stage in (config.step1, config.embedding, config.step2):
+            for stage in (config.step1, config.step2):
                 steps = config.sampler.steps / (1 if stage is config.step1 else every)
-                steps += config.dam.steps if stage is config.step2 else 0
+                walks = stage is config.step2 and config.objective["clustering"].dam
+                steps += config.dam.steps if walks else 0
                 total += stage.iterations * stage.batch_size * steps
             return total
 
-        assert evaluations(one) <= 0.5 * evaluations(two)
+        assert evaluations(one) <= share * evaluations(two)
 
 
 def test_table1_has_the_papers_numbers_beside_ours_and_says_what_diverged(tmp_path, fits):
     outcome = EXPERIMENTS["table1"].run("smoke", 2, tmp_path, 1, print)
-    table = {row[0]: dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows}
+    table = {(row[0], row[1]): dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows}
+    assert [row[1] for row in outcome.rows][: len(outcome.rows) // 2] == [
+        "JEM",
+        "SwAV",
+        "GEDI, the paper's settings",
+        "GEDI, random heads only",
+        "GEDI, our default",
+        "k-means",
+        "untrained encoder",
+        "random labels",
+    ]
     for data, theirs in paper.TABLE1.items():
-        assert table[data]["GEDI in the paper"] == str(theirs["gedi"])
-        assert table[data]["SwAV in the paper"] == str(theirs["swav"])
-    assert table["moons"]["GEDI in the paper"] == "0.98 ± 0.02"
-    assert table["circles"]["GEDI, our default"] == "1.00 ± 0.00"
-    assert table["circles"]["JEM"] == "0.00 ± 0.00"
+        assert table[data, "GEDI, our default"]["NMI in the paper"] == str(theirs["gedi"])
+        assert table[data, "SwAV"]["NMI in the paper"] == str(theirs["swav"])
+        assert table[data, "random labels"]["NMI in the paper"] == "–"
+    assert table["moons", "GEDI, random heads only"]["NMI in the paper"] == "0.98 ± 0.02"
+    assert table["circles", "GEDI, our default"]["NMI"] == table["circles", "GEDI, our default"]["AMI"] == "1.00 ± 0.00"
+    assert table["circles", "JEM"]["NMI"] == "0.00 ± 0.00"
+    assert float(table["circles", "random labels"]["NMI"][:4]) < 0.05
     assert any("JEM has no cluster head" in note for note in outcome.notes)
-    assert table["moons"]["GEDI, the paper's settings"] == "0.00 ± 0.00 (2 of 2 diverged)"
-    assert any("4 of 16 fits diverged" in note and "iteration 7" in note for note in outcome.notes)
+    assert table["moons", "GEDI, the paper's settings"]["NMI"] == "0.00 ± 0.00 (2 of 2 diverged)"
+    assert any("4 of 28 fits diverged" in note and "iteration 7" in note for note in outcome.notes)
+    assert {cell.variant for cell in fits if cell.preset == "smoke"} == {"full", "random heads only"}
+
+
+@pytest.mark.parametrize("name", ["fig-steps", "fig-ablation", "fig-classes"])
+def test_no_start_hides_what_the_walks_do(name, tmp_path, fits):
+    EXPERIMENTS[name].run("smoke", 1, tmp_path, 1, print)
+    ours = [cell for cell in fits if cell.dam_steps is not None]
+    assert ours and all(cell.config().heads.starts == () for cell in ours)
+    assert EXPERIMENTS[name].laptop_seeds == 5
 
 
 def test_experiments_share_cells(tmp_path, fits):
     EXPERIMENTS["fig-steps"].run("smoke", 1, tmp_path, 1, print)
     lines = []
     EXPERIMENTS["fig-ablation"].run("smoke", 1, tmp_path, 1, lines.append)
-    assert lines[0].startswith("4 of 20 fits are already in")  # the full variant: two data sets, two T
+    assert lines[0].startswith("4 of 16 fits are already in")  # the default from random heads: two data sets, two T
+
+
+# ---- the parts of GEDI ----
+
+
+def test_every_part_is_a_change_of_its_own_where_the_default_has_the_part():
+    def changed(name):
+        settings = {variant: table_parts.cells_of(LAPTOP, name, variant)[0].settings() for variant in VARIANTS}
+        return {variant for variant in VARIANTS if settings[variant] != settings["full"]}, settings
+
+    toys_changed, settings = changed("moons")
+    assert toys_changed == set(VARIANTS) - {"full"}
+    assert len({json.dumps(config) for config in settings.values()}) == len(VARIANTS)
+    digits_changed, _ = changed("digits")
+    assert digits_changed == set(VARIANTS) - {"full", "no DAM"}  # its default has no walks
+    for name in table_parts.DATA:
+        for variant in VARIANTS:
+            for cell in table_parts.cells_of(LAPTOP, name, variant):
+                if cell.dataset != "mnist":
+                    check(cell.config())
+
+
+def test_what_the_parts_leave_out():
+    def config(variant):
+        return table_parts.cells_of(LAPTOP, "moons", variant)[0].config()
+
+    alone = config("no density")
+    assert "generative" not in alone.objective and not alone.step1.iterations and "walks" not in alone.heads.starts
+    assert not any(term.walks for term in [*alone.objective.values(), *config("no DAM").objective.values()])
+    frozen = config("density frozen after step 1")
+    assert frozen.objective["generative"].every == 0 and frozen.net.two_encoders and frozen.step1.iterations
+    assert "negative_free" not in config("full").objective and config("with L_NF").objective["negative_free"].per_sample
+    near = config("no neighbours")
+    assert near.augment.neighbours == 0 and "neighbours" not in near.heads.starts
+    assert config("Sinkhorn instead of the prior").objective["clustering"].kind == "sinkhorn"
+    assert config("random heads only").heads.starts == () and config("starts alone").heads.random == 0
+
+
+def test_the_parts_have_fewer_seeds_on_mnist_and_leave_it_out_where_it_is_missing(tmp_path, fits, monkeypatch):
+    seeds = {name: len(table_parts.cells_of(LAPTOP, name, "full")) for name in table_parts.DATA}
+    assert seeds.pop("MNIST, 10,000 images") == 2 and set(seeds.values()) == {5}
+    monkeypatch.setenv("GEDI_DATA", str(tmp_path))
+    outcome = EXPERIMENTS["table-parts"].run("smoke", 1, tmp_path / "out", 1, print)
+    assert {row[0] for row in outcome.rows} == seeds.keys()
+    assert any("MNIST, 10,000 images is left out" in note for note in outcome.notes)
+    assert str(tmp_path) not in " ".join(outcome.notes)
+    titles = [row[1] for row in outcome.rows if row[0] == "moons"]
+    assert titles == [*VARIANTS, "k-means", "untrained encoder", "random labels"]
+
+
+def test_parts_for_real(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_parts, "DATA", {"moons": table_parts.DATA["moons"]})
+    monkeypatch.setattr(experiments, "budget", lambda *a, **k: replace(budget(*a, **k), rows=80, iterations=3))
+    outcome = EXPERIMENTS["table-parts"].run("smoke", 1, tmp_path, 1, print)
+    table = {row[1]: dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows}
+    without = {"no density", "k-means", "untrained encoder", "random labels"}
+    assert {name for name, row in table.items() if row["AUROC, noise"] == row["AUROC, shuffled"] == "–"} == without
+    assert table["random labels"]["seconds a fit"] == "–" and float(table["full"]["seconds a fit"]) >= 0
+
+
+# ---- equal terms ----
+
+
+@pytest.mark.parametrize("data", ["digits", "moons"])
+def test_every_method_has_gedis_views_and_iterations_and_swav_its_heads(data):
+    gedi = Cell(data, 10).config()
+    for method in METHODS:
+        config = Cell(data, 10, method=method).config()
+        assert config.augment == gedi.augment and config.scaling == gedi.scaling
+        assert (config.net.hidden, config.net.representation) == (gedi.net.hidden, gedi.net.representation)
+        if method != "gedi-1":
+            steps = config.step1.iterations + config.step2.iterations
+            assert steps == gedi.step1.iterations + gedi.step2.iterations
+    swav = Cell(data, 10, method="swav").config()
+    assert replace(swav.heads, starts=gedi.heads.starts) == gedi.heads
 
 
 def test_differences_come_from_the_settings():
@@ -120,7 +223,14 @@ def test_differences_come_from_the_settings():
 
 def test_digits_for_real(tmp_path):
     outcome = EXPERIMENTS["table-digits"].run("smoke", None, tmp_path, 1, print)
-    assert [row[0] for row in outcome.rows] == ["GEDI", "k-means", "spectral", "Ward"]
+    assert [row[0] for row in outcome.rows] == [
+        "GEDI",
+        "k-means",
+        "spectral",
+        "Ward",
+        "untrained encoder",
+        "random labels",
+    ]
     assert float(outcome.rows[1][1][:4]) > 0.5
 
 
@@ -233,4 +343,5 @@ def test_the_table_of_mnist_lists_gedi_beside_swav_and_k_means_of_pixels(tmp_pat
     by_method = {row[0]: row for row in outcome.rows}
     assert by_method["GEDI"][1] == "1.00" and by_method["SwAV"][1] != "1.00"
     assert 0.4 < float(by_method["k-means of pixels"][1][:4]) < 0.95
+    assert float(by_method["random labels"][1]) < 0.2 and "untrained encoder" in by_method
     assert json.loads((tmp_path / "out" / "table-mnist.json").read_text())["groups"]

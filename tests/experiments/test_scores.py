@@ -14,7 +14,6 @@ from gedi.experiments import scores
 from gedi.experiments.cells import Cell, CellData, cell_data
 from gedi.experiments.image_cells import ImageCell, measure
 from gedi.experiments.scores import (
-    of_density,
     of_foreign,
     of_image_fit,
     of_representation,
@@ -31,7 +30,7 @@ SVHN = ImageCell("svhn", 10, preset="smoke", rows=300)
 class Oracle:
     """Stands in for a model of images: enc(x) is the class, log p falls with the distance from their brightness."""
 
-    has_clusters = True
+    has_clusters = has_density = True
     config = preset("smoke", n_features=2)
 
     def __init__(self, x):
@@ -95,18 +94,20 @@ def test_probes_read_the_representation_and_labels_of_the_right_rows():
         return of_representation(Cell("digits", 10), SimpleNamespace(represent=lambda x: features), images)
 
     perfect = scored(np.eye(10, dtype=np.float32)[data.y])
-    assert perfect == {"nmi_of_representation": pytest.approx(1.0), "probe": 1.0, "knn": 1.0}
+    assert perfect == {"nmi_of_representation": pytest.approx(1.0), "probe": 1.0, "sgd_probe": 1.0, "knn": 1.0}
     chance = scored(np.random.default_rng(0).normal(size=(len(data.y), 10)).astype(np.float32))
     assert chance["probe"] < 0.25 and chance["knn"] < 0.25 and chance["nmi_of_representation"] < 0.05
 
 
-def test_the_density_is_judged_against_noise_in_the_box_of_the_data():
-    x = np.random.default_rng(0).normal(0, 0.1, (500, 2))
-    good = SimpleNamespace(score_samples=lambda rows: -np.square(rows).sum(1))
-    flat = SimpleNamespace(score_samples=lambda rows: np.zeros(len(rows)))
-    data = CellData(x, x, np.zeros(500, dtype=int))
-    assert of_density(Cell("moons", 2), good, data)["auroc_noise"] > 0.8
-    assert of_density(Cell("moons", 2), flat, data)["auroc_noise"] == 0.5
+def test_walks_that_end_in_another_cluster_are_counted(monkeypatch):
+    ends = np.array(
+        [[[-1.0, 0.0], [-2.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], [[1, 0], [-1, 0]]]
+    )
+    monkeypatch.setattr(scores, "walk_paths", lambda model, x, n, seed: ends)
+    model = SimpleNamespace(predict=lambda x: (x[:, 0] > 0).astype(int))
+    data = CellData(np.zeros((4, 2)), np.zeros((4, 2)), np.zeros(4, dtype=int))
+    assert scores.of_walks(Cell("moons", 2), model, data) == {"walk_crossing": 0.5}
+    assert scores.of_walks(Cell("moons", 2), None, data) == {}
 
 
 def test_foreign_images_are_those_of_the_two_other_test_sets(oracle):

@@ -10,31 +10,47 @@ from sklearn.datasets import load_digits
 
 from gedi.data.toys import ADDITION_RULE
 from gedi.errors import ConfigError
-from gedi.experiments import EXPERIMENTS, budget, paper
+from gedi.experiments import EXPERIMENTS, budget, paper, table_nesy
 from gedi.experiments import cells as cells_module
-from gedi.experiments.table_nesy import OTHER_STARTS, VARIANTS, AdditionCell, addition, addition_data, cells_of
+from gedi.experiments.table_nesy import (
+    CONTROLS,
+    EM_ALONE,
+    EM_LEARNED,
+    FROM_RANDOM,
+    VARIANTS,
+    AdditionCell,
+    addition,
+    addition_data,
+    cells_of,
+    start_alone,
+    training_labels,
+)
 from gedi.objectives.term import temperature
+from gedi.training.config import check
 from gedi.training.fit import fit_rows
 from gedi.training.guard import GuardWarning
+from gedi.training.presets import preset
 
 
 @pytest.fixture
-def fits(fake_fits):
+def fits(fake_fits, monkeypatch):
     """Right clusters everywhere but without GEDI, under the right names only with the constraint."""
 
     def labels(cell, y):
         shift = {"without GEDI": -y, "without constraint": 1, "with constraint": 0}.get(cell.variant, 2)
         return (y + shift) % 10
 
-    return fake_fits(labels)
+    fitted = fake_fits(labels)
+    monkeypatch.setattr(table_nesy, "start_alone", lambda *args: cells_module._fit_gedi(*args))
+    return fitted
 
 
 def test_clusters_count_only_under_their_own_names(fits, tmp_path):
     outcome = EXPERIMENTS["table-nesy"].run("smoke", 2, tmp_path, 1, print)
     accuracy, nmi = ([row[outcome.columns.index(name)][:4] for row in outcome.rows] for name in ("accuracy", "NMI"))
-    assert accuracy == ["0.10", "0.00", "1.00"] and nmi == ["0.00", "1.00", "1.00"]
+    assert accuracy == ["0.10", "0.00", "1.00"] + ["0.00"] * 3 and nmi == ["0.00", "1.00", "1.00"] + ["1.00"] * 3
     content = json.loads((tmp_path / "table-nesy.json").read_text())
-    assert [group["symbol_accuracy"]["mean"] for group in content["groups"]][1:] == [0.0, 1.0]
+    assert [group["symbol_accuracy"]["mean"] for group in content["groups"]][1:3] == [0.0, 1.0]
 
 
 def test_the_papers_numbers_are_beside_ours(fits, tmp_path, monkeypatch):
@@ -45,9 +61,9 @@ def test_the_papers_numbers_are_beside_ours(fits, tmp_path, monkeypatch):
     cells_module._image_shape.cache_clear()
     outcome = EXPERIMENTS["table-nesy"].run("laptop", None, tmp_path, 1, print)
     rows = {(row[0], row[1]): row for row in outcome.rows}
-    assert len(rows) == 11 and rows["1,000", "with constraint"][3] == str(paper.TABLE4[1000]["with constraint"][0])
-    assert [rows["1,000", variant][2:4] for variant in OTHER_STARTS] == [["0.00 ± 0.00", "–"]] * 2
-    assert [rows[n, "with constraint"][-1] for n in ("100", "1,000", "10,000")] == ["3", "3", "1"]
+    assert len(rows) == 18 and rows["1,000", "with constraint"][3] == str(paper.TABLE4[1000]["with constraint"][0])
+    assert [rows["1,000", variant][2:4] for variant in CONTROLS] == [["0.00 ± 0.00", "–"]] * 3
+    assert [rows[n, "with constraint"][-1] for n in ("100", "1,000", "10,000")] == ["5", "5", "1"]
 
 
 def test_the_triplets_add_up_and_are_not_tested_on():
@@ -77,7 +93,7 @@ def test_the_papers_epochs_and_weights(n, iterations):
 
 def test_the_variants_differ_in_their_terms():
     terms = {variant: set(addition("laptop", 100, variant).objective) for variant in VARIANTS}
-    gedi = {"generative", "negative_free", "clustering"}
+    gedi = {"generative", "clustering"}
     expected = {"without GEDI": {"symbolic"}, "without constraint": gedi, "with constraint": gedi | {"symbolic"}}
     assert terms == expected
     with pytest.raises(ConfigError, match="Unknown variant 'with'"):
@@ -87,10 +103,47 @@ def test_the_variants_differ_in_their_terms():
 @pytest.mark.parametrize("scale", ["laptop", "paper"])
 def test_the_baseline_is_the_constraint_on_a_plain_classifier(scale):
     baseline, ours = (addition(scale, 1_000, variant) for variant in ("without GEDI", "with constraint"))
-    assert baseline.net.head == "classifier" and temperature(baseline.objective) == 1.0
+    assert baseline.net.head == "linear" and temperature(baseline.objective) == 1.0
     assert (baseline.net.encoder, baseline.net.representation) == (ours.net.encoder, ours.net.representation)
-    assert baseline.step1.iterations == baseline.embedding.iterations == 0
+    assert baseline.step1.iterations == 0
+    assert (baseline.heads.random, baseline.heads.starts, baseline.heads.neutral) == (1, (), 0)
     assert baseline.step2.learning_rate == ours.step2.learning_rate
+
+
+def test_on_a_laptop_it_is_the_preset_for_small_images_and_the_rule():
+    config, plain = (
+        addition("laptop", 1_000, "with constraint"),
+        preset("digits", n_features=784, image_shape=(28, 28, 1)),
+    )
+    assert config.objective.pop("symbolic").weight == 3 * plain.objective["clustering"].weight
+    config.start = plain.start
+    assert config == plain
+
+
+def test_the_controls_take_away_what_they_say():
+    full = addition("laptop", 1_000, "with constraint")
+    alone, learned, random = (addition("laptop", 1_000, variant) for variant in (EM_ALONE, EM_LEARNED, FROM_RANDOM))
+    assert random.heads.starts == () and random.objective == full.objective
+    assert alone.heads.random == 0 and alone.heads.starts == full.heads.starts and alone.objective == full.objective
+    assert set(learned.objective) == {"clustering", "symbolic"} and learned.objective["symbolic"].weight == 3.0
+    assert learned.objective["clustering"].weight * learned.objective["clustering"].neutral < 1e-10
+    assert not any(term.walks for term in learned.objective.values()) and not learned.heads.neutral
+    assert learned.heads.choose == 0 and learned.heads.anchor == full.heads.anchor > 0
+    for config in (alone, learned, random):
+        check(config)
+
+
+def test_em_alone_is_the_start_before_a_cluster_head_has_learned():
+    cell = AdditionCell("digits", 10, 0, preset="smoke", variant=EM_ALONE, rows=120)
+    data = addition_data(cell)
+    labels, numbers, model = start_alone(cell, data, None)
+    assert model is None and labels.shape == training_labels(cell).shape == (120,)
+    assert set(numbers["candidates"]) == {"neighbours", "kmeans"}  # judged, and the best taken
+    a, b, c = training_labels(cell).reshape(-1, 3).T
+    assert np.array_equal(a + b, c)
+    a, b, c = labels.reshape(-1, 3).T
+    assert np.mean(a + b == c) > 0.5  # by chance one in ten
+    assert "ends" in cell.settings() and "ends" not in replace(cell, variant="with constraint").settings()
 
 
 def test_the_baseline_calls_every_image_a_zero():
@@ -98,7 +151,7 @@ def test_the_baseline_calls_every_image_a_zero():
     cell = AdditionCell("digits", 10, 0, preset="smoke", variant="without GEDI", rows=300)
     data = addition_data(cell)
     config = cell.config()
-    config.step2 = replace(config.step2, iterations=60, learning_rate=3e-3)
+    config.step2 = replace(config.step2, iterations=100, learning_rate=3e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)  # of nine clusters without rows
         x, x_test = (images.reshape(len(images), -1) for images in (data.x_train, data.x_test))
@@ -109,9 +162,9 @@ def test_the_baseline_calls_every_image_a_zero():
 def test_it_runs(tmp_path):
     outcome = EXPERIMENTS["table-nesy"].run("smoke", 1, tmp_path, 1, print)
     lines = [json.loads(line) for line in (tmp_path / "cells.jsonl").read_text().splitlines()]
-    assert len(outcome.rows) == len(lines) == 3
+    assert len(outcome.rows) == len(lines) == 6
     rules = [line["config"]["objective"].get("symbolic", {}).get("rule") for line in lines]
-    assert rules == [ADDITION_RULE, None, ADDITION_RULE]
+    assert rules.count(ADDITION_RULE) == 5 and rules.count(None) == 1
     again = []
     EXPERIMENTS["table-nesy"].run("smoke", 1, tmp_path, 1, again.append)
-    assert "3 of 3 fits are already in" in again[0]
+    assert "6 of 6 fits are already in" in again[0]

@@ -43,7 +43,7 @@ def make(kind: str, seed: int = 0, support=SUPPORT, sharpen: float = 1.0) -> Den
             head(normalise=False), bank, similarity=negative_squared_distance, tau=2.0, support=support
         )
     elif kind == "cluster":
-        density = ClusterDensity(head(Prototypes(3, 4), normalise=True), tau=0.3, support=support)
+        density = ClusterDensity(head(Prototypes(1, 3, 4), normalise=True), tau=0.3, support=support)
     elif kind == "flow":
         density = FlowDensity((2,), hidden=[16])
     else:

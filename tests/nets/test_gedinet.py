@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from gedi.nets import GediNet, MLPEncoder, Projector, Prototypes, score
+from gedi.nets import GediNet, LinearHeads, MLPEncoder, Projector, Prototypes, score
 
 
 def toy_net(seed=0, *, two=False, **encoder):
@@ -44,7 +44,7 @@ def test_the_papers_toy_network_has_its_parameters():
     assert count(net.encoder) == (2 * 100 + 100) + (100 * 100 + 100) + (100 * 2 + 2)
     assert count(net.energy_head) == 2  # u, without a bias
     assert count(net.projector) == count(net.nf_projector) == (2 * 4 + 2 * 4) + (4 * 2 + 2 * 2)
-    assert count(net.prototypes) == 2 * 2
+    assert count(net.clusters) == 2 * 2
     assert count(net) == 10_602 + 2 + 2 * 28 + 4
     assert count(toy_net(two=True)) == count(net) + 10_602
 
@@ -108,29 +108,102 @@ def test_the_two_projectors_share_nothing():
     assert not one & two
 
 
+# Cluster heads
+
+
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 999), lr=st.floats(1e-3, 1e3), optimiser=st.sampled_from([torch.optim.SGD, torch.optim.Adam])
 )
 def test_prototypes_stay_on_the_unit_sphere_whatever_the_optimiser_does(seed, lr, optimiser):
     torch.manual_seed(seed)
-    prototypes = Prototypes(5, 3)
+    prototypes = Prototypes(2, 5, 3)
     steps = optimiser(prototypes.parameters(), lr=lr)
     before = prototypes.centres.detach()
     for k in range(5):
         steps.zero_grad()
-        (prototypes(points(16, 3, seed + k)) ** 3).sum().backward()
+        (prototypes.all_scores(points(16, 3, seed + k)) ** 3).sum().backward()
         steps.step()
-    assert torch.allclose(prototypes.centres.norm(dim=1), torch.ones(5), atol=1e-5)
-    assert not torch.allclose(prototypes.centres, before, atol=1e-6)
+    assert torch.allclose(prototypes.centres.norm(dim=2), torch.ones(2, 5), atol=1e-5)
+    assert all(not torch.allclose(now, old, atol=1e-6) for now, old in zip(prototypes.centres, before, strict=True))
 
 
-def test_scores_are_cosines():
+def test_scores_of_prototypes_are_cosines():
     net, x = toy_net(), points()
     with torch.no_grad():
-        net.prototypes.directions.mul_(torch.tensor([[3.0], [0.1]]))
-    expected = nn.functional.cosine_similarity(net.embed(x)[:, None], net.prototypes.directions, dim=2)
+        net.clusters.directions.mul_(torch.tensor([[3.0], [0.1]]))
+    expected = nn.functional.cosine_similarity(net.embed(x)[:, None], net.clusters.directions[0], dim=2)
     assert torch.allclose(net.scores(x), expected, atol=1e-5)
+
+
+HEADS = pytest.mark.parametrize("kind", [LinearHeads, Prototypes])
+
+
+def heads_of(kind, n_heads=3, n_clusters=4, size=5):
+    """Heads whose weights, biases too, are all different."""
+    torch.manual_seed(0)
+    heads = kind(n_heads, n_clusters, size)
+    with torch.no_grad():
+        for parameter in heads.parameters():
+            parameter.normal_()
+    return heads
+
+
+@HEADS
+def test_all_heads_score_every_row_and_the_chosen_one_answers(kind):
+    heads, z = heads_of(kind), points(7, 5)
+    scores = heads.all_scores(z)
+    assert scores.shape == (3, 7, 4)
+    for chosen in range(3):
+        heads.chosen.fill_(chosen)
+        torch.testing.assert_close(heads(z), scores[chosen])
+    assert all(not torch.allclose(scores[i], scores[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+
+
+def test_linear_heads_are_linear_layers_side_by_side():
+    heads, z = heads_of(LinearHeads), points(7, 5)
+    for scores, weight, bias in zip(heads.all_scores(z), heads.weight, heads.bias, strict=True):
+        torch.testing.assert_close(scores, z @ weight.T + bias)
+
+
+@HEADS
+def test_heads_start_differently_and_the_first_is_chosen(kind):
+    torch.manual_seed(0)
+    heads = kind(3, 4, 5)
+    scores = heads.all_scores(points(7, 5))
+    assert int(heads.chosen) == 0 and "chosen" in heads.state_dict()
+    assert not torch.allclose(scores[0], scores[1]) and not torch.allclose(scores[1], scores[2])
+
+
+@HEADS
+def test_a_head_feels_no_gradient_of_another(kind):
+    heads = heads_of(kind)
+    heads.all_scores(points(7, 5))[1].sum().backward()
+    for parameter in heads.parameters():
+        assert parameter.grad[1].abs().max() > 0 and (parameter.grad[[0, 2]] == 0).all()
+
+
+@HEADS
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 999), size=st.integers(2, 8))
+def test_placed_clusters_are_those_of_the_nearest_centre(kind, seed, size):
+    heads = heads_of(kind, size=size)
+    z, centres = points(50, size, seed), points(4, size, seed + 1000)
+    if kind is Prototypes:  # they live on the sphere
+        z, centres = nn.functional.normalize(z), nn.functional.normalize(centres)
+    heads.place(centres)
+    nearest = torch.cdist(z.double(), centres.double()).argmin(1)
+    for scores in heads.all_scores(z):
+        assert torch.equal(scores.argmax(1), nearest)
+
+
+@HEADS
+def test_fewer_centres_than_clusters_leave_the_others_as_they_were(kind):
+    heads, z = heads_of(kind), points(7, 5)
+    before = heads.all_scores(z)
+    heads.place(points(2, 5, seed=3))
+    after = heads.all_scores(z)
+    assert torch.equal(after[..., 2:], before[..., 2:]) and not torch.allclose(after[..., :2], before[..., :2])
 
 
 # Energy
@@ -235,14 +308,14 @@ def test_with_two_encoders_the_energy_does_not_reach_the_clusters():
     assert net.energy_encoder is not net.encoder
     net.log_density(points()).sum().backward()
     assert touched(net.own_energy_encoder) and touched(net.energy_head)
-    for part in (net.encoder, net.projector, net.nf_projector, net.prototypes):
+    for part in (net.encoder, net.projector, net.nf_projector, net.clusters):
         assert all(p.grad is None for p in part.parameters())
 
 
 def test_with_two_encoders_the_clusters_do_not_reach_the_energy():
     net = toy_net(two=True)
     net.scores(points())[:, 0].sum().backward()
-    assert touched(net.encoder) and touched(net.projector) and touched(net.prototypes)
+    assert touched(net.encoder) and touched(net.projector) and touched(net.clusters)
     for part in (net.own_energy_encoder, net.energy_head, net.nf_projector):
         assert all(p.grad is None for p in part.parameters())
 
@@ -257,14 +330,47 @@ def test_state_dict_round_trip_gives_the_same_numbers(two):
     assert torch.equal(net.log_density(x), other.log_density(x))
 
 
-def test_a_classifier_is_a_linear_layer_on_the_representation():
+def net_of(**options):
     torch.manual_seed(0)
-    net = GediNet(
-        MLPEncoder(5, [16], 8), representation=8, embedding=3, projector_hidden=6, n_clusters=4, head="classifier"
-    )
-    x = points(7, 5)
-    assert torch.equal(net.embed(x), net.encoder(x)) and count(net.prototypes) == 4 * 8 + 4
-    expected = net.encoder(x) @ net.prototypes.directions.T + net.prototypes.bias
-    torch.testing.assert_close(net.scores(x), expected)
+    sizes = dict(representation=8, embedding=3, projector_hidden=6, n_clusters=4)
+    return GediNet(MLPEncoder(5, [16], 8), **sizes, **options)
+
+
+def test_linear_heads_read_the_representation():
+    net, x = net_of(head="linear", n_heads=2), points(7, 5)
+    assert torch.equal(net.embed(x), net.encoder(x)) and count(net.clusters) == 2 * (4 * 8 + 4)
+    net.clusters.chosen.fill_(1)
+    torch.testing.assert_close(net.scores(x), net.clusters.all_scores(net.encoder(x))[1])
     net.scores(x)[:, 0].sum().backward()
-    assert touched(net.encoder) and touched(net.prototypes) and not touched(net.nf_projector)
+    assert touched(net.encoder) and touched(net.clusters) and not touched(net.nf_projector)
+
+
+def test_prototypes_may_lie_on_the_sphere_of_the_negative_free_projector():
+    net, x = net_of(head="nf_projector"), points(7, 5)
+    torch.testing.assert_close(net.embed(x), nn.functional.normalize(net.nf_projector(net.encoder(x))))
+    net.scores(x)[:, 0].sum().backward()
+    assert touched(net.nf_projector) and touched(net.clusters) and not touched(net.projector)
+
+
+@pytest.mark.parametrize("head", ["linear", "projector", "nf_projector"])
+def test_embeddings_of_representations_are_those_of_their_rows(head):
+    net, x = net_of(head=head).eval(), points(7, 5)
+    assert torch.equal(net.embedding_of(net.encoder(x)), net.embed(x))
+
+
+def test_the_neutral_head_is_there_if_asked_for_and_has_no_say_in_the_clusters():
+    net, x = net_of(head="linear", neutral=20), points(7, 5)
+    assert net_of(head="linear").neutral is None
+    assert net.neutral(net.encoder(x)).shape == (7, 20)
+    before = net.scores(x)
+    with torch.no_grad():
+        net.neutral.weight.add_(1.0)
+    assert torch.equal(net.scores(x), before)
+
+
+def test_the_chosen_head_is_part_of_the_state():
+    net, other = net_of(head="linear", n_heads=3), net_of(head="linear", n_heads=3)
+    net.clusters.chosen.fill_(2)
+    other.load_state_dict(net.state_dict())
+    x = points(7, 5)
+    torch.testing.assert_close(other.scores(x), net.clusters.all_scores(net.encoder(x))[2])

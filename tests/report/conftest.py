@@ -32,7 +32,7 @@ def moons(home):
 
 @pytest.fixture(scope="session")
 def moons_run(home, moons):
-    return fit(moons, 2, home / "moons-run", "--training.n_init", "2")
+    return fit(moons, 2, home / "moons-run")
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +69,7 @@ def wide_run(home):
     rows = "\n".join(",".join(f"{value:.5f}" for value in row) for row in x)
     quoted = ",".join('"' + name.replace('"', '""') + '"' for name in names)
     (home / "wide.csv").write_text(f"{quoted}\n{rows}\n")
-    return fit(home / "wide.csv", 2, home / "wide-run")
+    return fit(home / "wide.csv", 2, home / "wide-run", "--training.heads.starts", "[]")
 
 
 @pytest.fixture(scope="session")

@@ -25,8 +25,8 @@ from gedi.report.measures import Answers, few
 rng = np.random.default_rng(0)
 
 
-def line(stage, iteration, attempt=0, **values):
-    return {"stage": stage, "iteration": iteration, "attempt": attempt, **values}
+def line(stage, iteration, **values):
+    return {"stage": stage, "iteration": iteration, **values}
 
 
 # ---- numbers ----
@@ -114,16 +114,30 @@ def test_a_row_in_words_has_no_log_p_without_a_trained_density(has_density):
 # ---- training ----
 
 
-def test_stages_follow_each_other_and_starts_share_the_first():
+def test_stages_follow_each_other_and_every_measure_is_one_curve():
     lines = [line("step1", 50, generative=1.0), line("step1", 100, generative=2.0)]
-    lines += [line("step2", 50, attempt=a, generative=3.0, objective=0.5) for a in (0, 1)]
+    lines += [line("step2", 50, generative=3.0, objective=0.5, neutral_clustering_dam=0.1, anchor=0.2)]
     history = History(lines, [])
     assert history.begins == {"step1": 0, "step2": 100}
-    assert history.curve("generative", 0) == ([50, 100, 150], [1.0, 2.0, 3.0])
+    assert history.curve("generative") == ([50, 100, 150], [1.0, 2.0, 3.0])
     charts = training_charts(history)
-    assert set(charts) == {"gap", "objective"}
-    assert [trace["name"] for trace in charts["gap"]["data"]] == ["energy gap", "energy gap, start 2"]
-    assert [trace["showlegend"] for trace in charts["gap"]["data"]] == [True, False]
+    assert set(charts) == {"gap", "objective", "losses"}
+    assert [trace["name"] for trace in charts["gap"]["data"]] == ["energy gap"]
+    names = {trace["name"] for trace in charts["losses"]["data"]}
+    assert names == {"neutral head, ends of walks", "agreement with the start"}
+
+
+@pytest.mark.parametrize(("chosen", "place"), [(20.0, 120.0), (50.0, None), (None, None)])
+def test_the_choice_of_clusters_is_marked_if_training_went_on_after_it(chosen, place):
+    lines = [line("step1", 100, generative=1.0), line("step2", 50, generative=1.0)]
+    layout = training_charts(History(lines, [], chosen=chosen))["gap"]["layout"]
+    marks = {note["text"]: note["x"] for note in layout["annotations"]}
+    assert marks == {"density": 0, "clusters": 100} | ({"choice": place} if place else {})
+    assert [shape["x0"] for shape in layout["shapes"]] == [100, *([place] if place else [])]
+
+
+def test_a_run_without_step_2_has_no_choice():
+    assert History([line("step1", 100, generative=1.0)], [], chosen=20.0).choice is None
 
 
 def test_the_guards_events_are_marked_where_they_happened():
@@ -136,7 +150,7 @@ def test_the_guards_events_are_marked_where_they_happened():
 
 def test_invalid_lines_are_left_out():
     lines = [
-        {"stage": "elsewhere", "iteration": 1, "attempt": 0},
+        {"stage": "elsewhere", "iteration": 1, "generative": 1.0},
         {"generative": 1.0},
         line("step1", -1),
         line("step1", "2"),
@@ -148,7 +162,7 @@ def test_invalid_lines_are_left_out():
 
 def test_long_curves_are_thinned_and_keep_their_end():
     history = History([line("step1", i, generative=float(i)) for i in range(5_000)], [])
-    x, _ = history.curve("generative", 0)
+    x, _ = history.curve("generative")
     assert len(x) <= CURVE_POINTS and (x[0], x[-1]) == (0, 4_999)
 
 

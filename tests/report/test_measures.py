@@ -8,12 +8,13 @@ import pytest
 from gedi.data import Scaler
 from gedi.report.measures import (
     Answers,
+    Measures,
+    candidates,
     effective_rank,
     embedding_measures,
     foreign_rows,
     late_gap,
     measure,
-    objectives_of_starts,
     size_entropy,
     spectrum,
     stability,
@@ -36,6 +37,17 @@ def test_an_embedding_at_one_point_has_no_spread():
     poles = np.array([[1.0, 0.0], [-1.0, 0.0]] * 5)
     found = embedding_measures(poles)
     assert found["spread"] == pytest.approx(1) and found["effective_rank"] == pytest.approx(1)
+
+
+def test_the_spread_does_not_depend_on_the_embeddings_unit():
+    z = rng.normal(size=(50, 6)) + 1.0
+    found, larger = embedding_measures(z), embedding_measures(1000 * z)
+    assert found["spread"] == pytest.approx(larger["spread"]) and 0.3 < found["spread"] < 0.7
+    assert found["effective_rank"] == pytest.approx(larger["effective_rank"])
+    unit = z / np.linalg.norm(z, axis=1, keepdims=True)
+    assert embedding_measures(unit)["spread"] == pytest.approx(1 - (unit.mean(0) ** 2).sum())
+    for point in (np.full((9, 2), 40.0), np.zeros((9, 2))):
+        assert embedding_measures(point)["spread"] == 0
 
 
 def test_entropy_is_one_for_equal_sizes_and_zero_for_one_cluster():
@@ -89,9 +101,22 @@ def test_the_late_gap_is_the_mean_absolute_gap_of_the_last_quarter():
     assert late_gap([{"generative": "many"}, {"objective": 1.0}]) is None
 
 
-def test_the_last_objective_of_each_start_counts():
-    lines = [{"attempt": a, "objective": v} for a, v in ((0, 3.0), (0, 1.0), (1, 2.0), ("x", 9.0))]
-    assert objectives_of_starts(lines) == [1.0, 2.0]
+def test_the_lowest_candidate_wins_and_the_first_wins_a_tie():
+    found = candidates({"candidates": {"a head": 0.2, "walks": 0.1, "kmeans": 0.1}})
+    measures = Measures(candidates=found)
+    assert (measures.winner, measures.unexplained) == ("walks", 0.1)
+    assert (Measures().winner, Measures().unexplained) == (None, None)
+
+
+def test_a_head_without_rivals_was_judged_by_its_loss_which_is_not_a_share():
+    measures = Measures(candidates={"a head": 2.3})
+    assert (measures.winner, measures.unexplained) == ("a head", None)
+
+
+@pytest.mark.parametrize("given", [None, 3, [0.1], "walks", {"walks": "0.1"}, {"walks": None}, {"walks": float("nan")}])
+def test_candidates_that_are_not_numbers_are_left_out(given):
+    assert candidates({"candidates": given}) == {}
+    assert len(candidates({"candidates": {str(i): 0.1 for i in range(999)}})) < 100
 
 
 def test_guard_events_are_counted_and_kept():

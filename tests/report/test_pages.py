@@ -95,10 +95,33 @@ def test_files_left_out_are_counted_and_the_first_are_named(nothing):
     assert many is not None and many.startswith("1,234 image files were") and many.endswith("19.png and 1214 more.")
 
 
-def test_a_single_start_is_mentioned_and_several_are_listed(moons_run, wide_run):
-    assert "only one start" in text_of(wide_run / "report.html")
-    page = text_of(moons_run / "report.html")
-    assert "only one start" not in page and page.count("✓ kept") == 1
+def candidates_of(page):
+    """The table of what competed: names and how they were judged, in order, and the names marked as chosen."""
+    part = page[page.index("What competed for the clusters") : page.index('<section id="embedding"')]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th><td class="number">(.*?)</td><td>(.*?)</td>', part)
+    return [(name, float(judged)) for name, judged, _ in rows], [name for name, _, mark in rows if mark == "✓ chosen"]
+
+
+def test_what_competed_for_the_clusters_is_listed_best_first(moons_run):
+    found, chosen = candidates_of(text_of(moons_run / "report.html"))
+    judged = json.loads(text_of(moons_run / "results.json"))["candidates"]
+    assert len(judged) == 5 and len(found) == 5
+    assert sorted(value for _, value in found) == [value for _, value in found]
+    assert [value for _, value in found] == pytest.approx(sorted(judged.values()), rel=0.01, abs=1e-3)
+    names = {"a head": "the best of the heads", "kmeans": "k-means", "mixture": "a Gaussian mixture"}
+    best = min(judged, key=judged.get)
+    assert chosen == [found[0][0]] == [names.get(best, f"a cut of the graph of {best}")]
+
+
+def test_heads_alone_and_a_single_head_are_mentioned(wide_run, copy):
+    page = text_of(wide_run / "report.html")
+    assert "4 cluster heads competed" in page and candidates_of(page) == ([], [])
+    run = copy(wide_run)
+    results = json.loads(text_of(run / "results.json"))
+    (run / "results.json").write_text(json.dumps(results | {"candidates": {}}))
+    assert report(run) == 0
+    page = text_of(run / "report.html")
+    assert "cluster heads competed" not in page and "--training.heads.random 16" in page
 
 
 def test_the_page_can_be_made_again_when_the_data_is_gone(image_run, copy):
@@ -238,19 +261,20 @@ def test_samples_of_other_columns_are_not_compared_and_the_page_says_so(runs_of_
 def test_nothing_in_a_run_can_become_markup(wide_run, copy, hostile):
     run = copy(wide_run, "run<script>alert(1)<&script>")
     results = json.loads(text_of(run / "results.json"))
-    event = {"stage": "step1", "iteration": 1, "attempt": 0} | dict.fromkeys(("seen", "action", "remedy"), hostile)
+    event = {"stage": "step1", "iteration": 1} | dict.fromkeys(("seen", "action", "remedy"), hostile)
     results |= {
         "data": hostile,
         "method": hostile,
         "guard": [event],
         "cost": {hostile: 1.0},
         "hardware": {hostile: hostile},
+        "candidates": {hostile: 0.1, "a head": 0.2, "walks": hostile},
     }
     results["provenance"] |= {hostile: hostile, "command": "</script><script>alert(2)</script>"}
     results["scores"] = {"nmi": hostile}
     (run / "results.json").write_text(json.dumps(results))
     with (run / "metrics.jsonl").open("a") as file:
-        file.write(json.dumps({"stage": "step1", "attempt": 0, "iteration": 2, "</script>" + hostile: 1.0}) + "\n")
+        file.write(json.dumps({"stage": "step1", "iteration": 2, "</script>" + hostile: 1.0}) + "\n")
     assert report(run) == 0
     page = own_part(text_of(run / "report.html"))
     assert "<img" not in page.replace('<img class="pixels', "") and "<script>" not in page
@@ -262,6 +286,7 @@ def test_malformed_results_do_not_stop_a_report(moons_run, copy):
     run = copy(moons_run)
     results = json.loads(text_of(run / "results.json"))
     results |= {"cost": [1], "provenance": "none", "scores": [0.5], "seconds": "long", "data": {"a": 1}, "method": None}
+    results |= {"candidates": ["walks"], "objective": {}}
     for guard in (7, [{"stage": "step9"}, 3]):
         (run / "results.json").write_text(json.dumps(results | {"guard": guard}))
         assert report(run) == 0
@@ -272,7 +297,7 @@ def test_a_folder_without_a_model_is_refused_with_a_hint(tmp_path, capsys):
     assert "the run is not finished. Continue it with: gedi resume" in capsys.readouterr().err
     (tmp_path / "results.json").write_text("{}")
     assert report(tmp_path) == 2
-    assert "neither a model nor the reason" in capsys.readouterr().err
+    assert "neither a model nor a record of why" in capsys.readouterr().err
 
 
 def test_a_file_that_is_not_a_report_is_not_overwritten(moons_run, tmp_path, capsys):

@@ -1,11 +1,14 @@
 """The verdict: every threshold does what its comment says, and whatever is not good comes with a remedy."""
 
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 
 import pytest
 
+from gedi.objectives.term import kinds
 from gedi.report.measures import Measures
-from gedi.report.verdict import Finding, Judgement, Limit, headline, judge, overall
+from gedi.report.verdict import LIMITS, Finding, Judgement, Limit, headline, judge, overall
+from gedi.training.config import TrainingConfig, paths
 
 FINE = Measures(
     n_clusters=4,
@@ -25,7 +28,7 @@ FINE = Measures(
     sample_test=0.55,
     energy_gap=0.2,
     energy_spread=1.0,
-    starts=[0.10, 0.101],
+    candidates={"a head": 0.01, "kmeans": 0.2},
 )
 
 
@@ -49,7 +52,8 @@ def test_a_flawless_run_is_good_in_everything():
         ({"sizes": [50, 50, 0, 0]}, "clusters", "poor"),
         ({"sizes": [40, 40, 20, 0]}, "clusters", "fair"),
         ({"sizes": [97, 1, 1, 1]}, "clusters", "poor"),
-        ({"starts": [0.1, 5.0]}, "clusters", "fair"),
+        ({"candidates": {"a head": 0.5, "kmeans": 0.45}}, "clusters", "fair"),
+        ({"candidates": {"a head": 0.9, "kmeans": 0.95}}, "clusters", "fair"),
         ({"spread": 0.001}, "embedding", "poor"),
         ({"effective_rank": 1.2}, "embedding", "fair"),
         ({"noise_auroc": 0.5}, "density", "poor"),
@@ -70,6 +74,37 @@ def test_one_fault_shows_in_its_own_ability_with_a_remedy(change, ability, level
 
 def test_an_energy_gap_is_judged_relative_to_the_spread_of_log_p():
     assert levels(replace(FINE, energy_gap=9.0, energy_spread=30.0))["training"] == "good"
+
+
+def test_the_winner_among_several_candidates_is_named_and_judged_by_itself():
+    def said(**candidates):
+        return [f for j in judge(replace(FINE, candidates=candidates)) for f in j.findings if "candidates" in f.text]
+
+    (found,) = said(kmeans=0.02, neighbours=0.99)
+    assert found.level == "good" and "from k-means, the best of 2 candidates: 0.02 on" in found.text
+    assert said(**{"a head": 0.9}) == said() == []  # without rivals, it was judged by its own loss alone
+
+
+def test_remedies_name_settings_that_exist():
+    terms = {f"objective.{f}": [field.name for t in ts.values() for field in fields(t)] for f, ts in kinds().items()}
+    known = {*paths(TrainingConfig()), *terms, *(f"{term}.{name}" for term, names in terms.items() for name in names)}
+    groups = {path.split(".")[0] for path in known}
+    bad = replace(
+        FINE,
+        sizes=[97, 3, 0, 0],
+        candidates={"a head": 1.0, "kmeans": 2.0},
+        rollbacks=3,
+        **dict.fromkeys(("confidence", "keeps_noise", "keeps_walk", "spread", "noise_auroc", "shuffled_auroc"), 0.0),
+        effective_rank=0.0,
+        sample_test=1.0,
+        energy_gap=9.0,
+    )
+    findings = [finding for judgement in judge(bad) for finding in judgement.findings]
+    assert len(findings) == len(LIMITS) and all(finding.remedy for finding in findings)
+    named = [name for finding in findings for name in re.findall(r"\w+(?:\.\w+)+", finding.remedy)]
+    assert {name for name in named if name.split(".")[0] in groups} - known == set()
+    assert {name.split(".")[0] for name in named} <= groups
+    assert not any("n_init" in finding.remedy for finding in findings)  # the command line has no such setting
 
 
 def test_poor_samples_leave_the_run_fair():

@@ -23,12 +23,10 @@ from gedi.training.recovery import StoppedError
 
 ROWS = load("moons", n=120).x.astype("float64")
 SMALL = {
-    "n_init": 2,
+    "heads.random": 3,
+    "heads.choose": 0.5,
     "step1.iterations": 8,
-    "embedding.iterations": 4,
     "step2.iterations": 8,
-    "objective.clustering.queue": 100,
-    "objective.clustering.frozen": 3,
     "sampler.buffer_size": 100,
     "dam.every": 2,  # losses that are not of every iteration count, too
 }
@@ -57,7 +55,7 @@ def test_stopped_anywhere_and_resumed_gives_the_same_weights(whole, tmp_path, tr
     chance = random.Random(trial)
     stops = 0
     while True:
-        left = [chance.randint(0, 15)]
+        left = [chance.randint(0, 10)]
 
         def stop(left=left):
             left[0] -= 1
@@ -73,7 +71,7 @@ def test_stopped_anywhere_and_resumed_gives_the_same_weights(whole, tmp_path, tr
 
 
 def test_a_damaged_checkpoint_is_skipped_for_the_one_before(whole, tmp_path):
-    left = [12]
+    left = [10]
 
     def stop():
         left[0] -= 1
@@ -165,7 +163,7 @@ t.fit(checkpoints=Checkpoints(Path({folder!r})), save_every=0.0)
 """
 
 
-@pytest.mark.parametrize("left", [3, 29, 50, 74])
+@pytest.mark.parametrize("left", [3, 25, 40, 60])
 def test_killed_while_saving_and_resumed_gives_the_same_weights(whole, tmp_path, left):
     script = KILLED.format(tests=os.path.dirname(__file__), left=left, folder=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)

@@ -152,9 +152,14 @@ def check(home, restore, blobs, name, data):
             survive(lambda: unpack(restore.state, *Checkpoints(home).load()))
             if engine is not None:
                 assert all(bool(v.isfinite().all()) for v in engine.state.net.state_dict().values())
-                buffer, queue = engine.state.buffer.chains, engine.state.queue
-                assert buffer.shape == (64, 2) and queue.shape[1:] == (8,)
-                assert buffer.dtype == queue.dtype == torch.float32
+                state = engine.state
+                assert state.buffer.chains.shape == (64, 2) and state.buffer.chains.dtype == torch.float32
+                assert 0 <= int(state.net.clusters.chosen) < 4 and type(state.competing) is bool
+                assert state.labels is None or (set(state.labels.tolist()) <= {0, 1} and len(state.labels) == 80)
+                assert state.marginals is None or (state.marginals.shape == (2,) and bool((state.marginals > 0).all()))
+                heads = 4 if state.competing else 1
+                assert state.objective is None or state.objective.shape == (heads,)
+                assert all(value.shape == (heads,) for value in state.judged.values())
         elif (model := survive(lambda: GEDI.load(home))) is not None:
             state = model.model_.net.state_dict()
             assert all(bool(v.isfinite().all()) for v in state.values())

@@ -17,7 +17,8 @@ MODEL, MANIFEST = "model.safetensors", "checkpoint.json"
 
 # ---- model.safetensors ----
 
-W, VAR = "net.energy_head.weight", "net.projector.layers.1.running_var"
+CHOSEN = "net.clusters.chosen"
+W, VAR = "net.energy_head.weight", "net.nf_projector.layers.1.running_var"
 
 
 @pytest.mark.parametrize(
@@ -28,8 +29,8 @@ W, VAR = "net.energy_head.weight", "net.projector.layers.1.running_var"
         (lambda t: t.update({"sampler.chains": t["sampler.chains"] * math.inf}), "not finite"),
         (lambda t: t.update({W: t[W].double()}), "torch.float64"),
         (lambda t: t.update({W: t[W].int()}), "torch.int32"),
-        (lambda t: t.update({W: t[W][0]}), r"\[8\]"),
-        (lambda t: t.update({W: t[W].repeat(1, 100_000)}), r"\[1, 800000\]"),
+        (lambda t: t.update({W: t[W][0]}), r"\[64\]"),
+        (lambda t: t.update({W: t[W].repeat(1, 100_000)}), r"\[1, 6400000\]"),
         (lambda t: t.update({"net.more": t[W].clone()}), "unknown tensor"),
         (lambda t: t.update({"more": t[W].clone()}), "unknown tensor"),
         (lambda t: t.pop(W), "lacks"),
@@ -40,6 +41,9 @@ W, VAR = "net.energy_head.weight", "net.projector.layers.1.running_var"
         (lambda t: t.update({"sampler.chains": torch.zeros(5_000_000, 2)}), "are allowed"),
         (lambda t: t.update({"sampler.low": t["sampler.high"] + 1}), "low > high"),
         (lambda t: t.update({VAR: t[VAR] - 99}), "negative"),
+        (lambda t: t.update({CHOSEN: torch.tensor(4)}), "chosen head does not exist"),
+        (lambda t: t.update({CHOSEN: torch.tensor(-1)}), "chosen head does not exist"),
+        (lambda t: t.pop(CHOSEN), "lacks"),
     ],
 )
 def test_weights_are_those_the_settings_imply(folder, refused, edit, why):
@@ -51,6 +55,8 @@ def test_weights_are_those_the_settings_imply(folder, refused, edit, why):
 
 
 # ---- checkpoints ----
+
+COUNTERS = ("stage", "history", "seconds", "competing", "candidates")
 
 
 def reseal(folder, tensors, metadata):
@@ -77,28 +83,30 @@ def test_a_checkpoint_without_counters_is_refused(folder, restore, refused, meta
         (lambda c: c | {"stage": ["step1"]}, "stage"),
         (lambda c: c | {"iteration": -1}, "iteration"),
         (lambda c: c | {"iteration": 1.5}, "iteration"),
-        (lambda c: c | {"attempt": "1"}, "attempt"),
-        (lambda c: c | {"attempt": 10**400}, "64 bits"),
+        (lambda c: c | {"iteration": 10**400}, "64 bits"),
+        (lambda c: c | {"competing": 1}, "competing"),
+        (lambda c: c | {"competing": "no"}, "competing"),
+        (lambda c: c | {"competing": None}, "competing"),
+        (lambda c: c | {"competing": not c["competing"]}, "objective|judged"),
         (lambda c: c | {"gradient_evaluations": True}, "gradient_evaluations"),
-        (lambda c: c | {"objective": math.nan}, "not finite"),
-        (lambda c: c | {"objective": "low"}, "'objective'"),
-        (lambda c: c | {"best": [1.0]}, "ValueError|not enough"),
-        (lambda c: c | {"best": None}, "TypeError"),
-        (lambda c: c | {"kept": ["x", 1]}, "kept"),
-        (lambda c: c | {"kept": [1.0, 1]}, "lacks the tensor 'kept/"),
+        (lambda c: c | {"candidates": []}, "candidates"),
+        (lambda c: c | {"candidates": None}, "candidates"),
+        (lambda c: c | {"candidates": {"a head": "low"}}, "candidates"),
+        (lambda c: c | {"candidates": {"a head": math.nan}}, "not finite"),
+        (lambda c: c | {"candidates": {"a head": True}}, "candidates"),
         (lambda c: c | {"history": [1, 2]}, "history"),
         (lambda c: c | {"history": "text"}, "history"),
         (lambda c: c | {"seconds": {"sgld": "x"}}, "seconds"),
         (lambda c: c | {"seconds": []}, "seconds"),
         (lambda c: c | {"elapsed": -1}, "elapsed"),
-        (lambda c: c | {"walk_crossing": []}, "walk_crossing"),
         (lambda c: c | {"processes": 3}, "--devices"),
         (lambda c: c | {"guard": c["guard"] | {"rate": 0}}, "guard.rate"),
         (lambda c: c | {"guard": c["guard"] | {"tries": -1}}, "guard.tries"),
         (lambda c: c | {"guard": c["guard"] | {"total": 0.5}}, "guard.total"),
         (lambda c: c | {"guard": c["guard"] | {"events": [{}]}}, "guard.events"),
         (lambda c: c | {"guard": c["guard"] | {"good": [1]}}, "not a mapping"),
-        *((lambda c, n=n: {k: v for k, v in c.items() if k != n}, n) for n in ("stage", "history", "seconds", "best")),
+        (lambda c: c | {"guard": c["guard"] | {"good": c["guard"]["good"] | {"competing": 0}}}, "competing"),
+        *((lambda c, n=n: {k: v for k, v in c.items() if k != n}, n) for n in COUNTERS),
     ],
 )
 def test_counters_are_checked(folder, restore, refused, edit, why):
@@ -111,20 +119,33 @@ def test_counters_are_checked(folder, restore, refused, edit, why):
 @pytest.mark.parametrize(
     ("edit", "why"),
     [
-        (lambda t: t.pop("queue"), "lacks"),
-        (lambda t: t.pop("after_step1/density.low"), "lacks"),
+        (lambda t: t.pop("buffer"), "lacks"),
+        (lambda t: t.pop("net/clusters.chosen"), "lacks"),
+        (lambda t: t.pop("good/average/density.low"), "lacks"),
         (lambda t: t.pop("optimiser/0/step"), "lacks"),
         (lambda t: t.update({"optimiser/99/step": torch.ones(())}), "unknown tensor"),
         (lambda t: t.update({"optimiser/x": torch.ones(())}), "unknown tensor"),
         (lambda t: t.update({"optimiser/0/step": -torch.ones(())}), "negative"),
         (lambda t: t.update({"buffer": t["buffer"][:5].clone()}), "'buffer' is torch.float32"),
-        (lambda t: t.update({"queue": torch.zeros(101, 8)}), "queue is longer"),
         (lambda t: t.update({"rng": t["rng"][:-1].clone()}), "rng"),
         (lambda t: t.update({"rng": torch.full_like(t["rng"], 255)}), "not belong to this run"),
-        (lambda t: t.update({"start_labels": t["start_labels"] + 7}), "not clusters"),
-        (lambda t: t.update({"start_labels": t["start_labels"][:3].clone()}), "start_labels"),
-        (lambda t: t.update({"start_labels": t["start_labels"].float()}), "float32"),
-        (lambda t: t.update({"marginals": t["marginals"] * 0}), "not positive"),
+        (lambda t: t.update({"labels": torch.full((80,), 2)}), "not clusters"),
+        (lambda t: t.update({"labels": torch.full((80,), -1)}), "not clusters"),
+        (lambda t: t.update({"good/labels": torch.full((80,), 2)}), "not clusters"),
+        (lambda t: t.update({"labels": torch.zeros(3, dtype=torch.int64)}), "labels"),
+        (lambda t: t.update({"labels": torch.zeros(80)}), "float32"),
+        (lambda t: t.update({"marginals": torch.zeros(2)}), "not positive"),
+        (lambda t: t.update({"marginals": torch.tensor([1.5, -0.5])}), "not positive"),
+        (lambda t: t.update({"marginals": torch.ones(3)}), "marginals"),
+        (lambda t: t.update({"marginals": torch.tensor([math.inf, 1.0])}), "not finite"),
+        (lambda t: t.update({"net/clusters.chosen": torch.tensor(4)}), "chosen head does not exist"),
+        (lambda t: t.update({"average/clusters.chosen": torch.tensor(-1)}), "chosen head does not exist"),
+        (lambda t: t.update({"good/net/clusters.chosen": torch.tensor(2**62)}), "chosen head does not exist"),
+        (lambda t: t.update({"net/clusters.chosen": torch.tensor(0.0)}), "chosen"),
+        (lambda t: t.update({"objective": torch.zeros(7)}), "objective"),
+        (lambda t: t.update({"objective": torch.full((4,), math.nan)}), "not finite|objective"),
+        (lambda t: t.update({"judged/clustering_augment": torch.zeros(7)}), "judged"),
+        (lambda t: t.update({"judged/x": torch.zeros(1, 1, 4)}), "judged"),
         (lambda t: t.update({"net/density.low": t["net/density.low"] * math.nan}), "not finite"),
     ],
 )

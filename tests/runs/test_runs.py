@@ -58,7 +58,7 @@ def test_results_say_where_they_come_from(folder):
     results = json.loads((folder / "results.json").read_text())
     assert {"date", "python", "versions", "machine", "command"} <= results["provenance"].keys()
     assert results["provenance"]["versions"]["torch"] == version("torch")
-    assert {"objective", "seconds", "gradient_evaluations", "walk_crossing"} <= results.keys()
+    assert {"objective", "seconds", "gradient_evaluations", "candidates"} <= results.keys()
 
 
 # ---- claiming ----

@@ -123,6 +123,33 @@ def test_restarts_from_data_are_rows_of_the_data():
     assert ((rows.sum(0) - 600).abs() < 5 * math.sqrt(6000 * 0.1)).all()
 
 
+def test_chains_from_data_are_blurred_and_the_others_are_not():
+    data = -50.0 - 10 * torch.arange(20.0).view(10, 2)
+    n, blur = 20_000, 0.1
+    buffer = marked(n)
+    draw = dict(restart=0.2, data=data, from_data=0.3, blur=blur)
+    chains, places = buffer.draw(n, generator=gen(), **draw)
+    from_data = chains[:, 0] < -40
+    assert abs(int(from_data.sum()) - 0.3 * n) < 5 * math.sqrt(n * 0.3 * 0.7)
+    noise = (chains[from_data][:, None] - data).abs().amin(1)  # the distance to the row it came from
+    assert 0 < float(noise.max()) < 6 * blur
+    signed = chains[from_data] - data[(chains[from_data][:, None] - data).abs().sum(2).argmin(1)]
+    assert float(signed.std()) == pytest.approx(blur, rel=0.05) and abs(float(signed.mean())) < 0.01
+    others = ~from_data
+    kept = (chains == buffer.chains[places]).all(1)
+    assert (kept | in_box(chains))[others].all()
+
+
+def test_with_all_chains_from_data_the_buffer_plays_no_part():
+    """Contrastive divergence."""
+    data = -50.0 - torch.arange(20.0).view(10, 2)
+    draw = dict(restart=0.0, data=data, from_data=1.0)
+    one, two = (buffer.draw(40, generator=gen(), **draw)[0] for buffer in (marked(40), ReplayBuffer(40, BOX, gen(3))))
+    assert torch.equal(one, two) and (one[:, None] == data).all(2).any(1).all()
+    blurred = marked(40).draw(40, generator=gen(), blur=0.1, **draw)[0]
+    assert (one != blurred).all() and torch.allclose(one, blurred, atol=0.6)
+
+
 def test_data_unused_without_a_share():
     buffer = marked(50)
     chains, places = buffer.draw(50, restart=0.0, generator=gen(), data=torch.zeros(3, 2))

@@ -26,11 +26,10 @@ from gedi.files import writing
 from gedi.training import engine
 
 SETTINGS = {
-    "n_init": 2,
+    "heads.random": 3,
+    "heads.choose": 0.5,
     "step1.iterations": 20,
-    "embedding.iterations": 6,
     "step2.iterations": 20,
-    "objective.clustering.queue": 100,
     "sampler.buffer_size": 100,
     "guard.every": 7,
 }

@@ -14,61 +14,86 @@ from gedi.data import load
 from gedi.objectives.term import kinds
 from gedi.training import recipe
 from gedi.training.build import prepare
+from gedi.training.choice import choose_clusters, relabel
 from gedi.training.config import override
 from gedi.training.engine import Batch, Engine
 from gedi.training.fit import fit_rows
 from gedi.training.presets import preset
-from gedi.training.start import relabel
 from gedi.training.world import Hardware, World
 
 ROWS = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
 
 
 def shifted(x, rows, generator):
-    """A view that is the same in every process."""
-    return x + 0.1 * torch.sin(7 * x.flip(1))
+    """Two views that are the same in every process."""
+    return x, x + 0.1 * torch.sin(7 * x.flip(1))
 
 
 def terms(world: World) -> dict[str, torch.Tensor]:
-    """Every kind of term on one global batch, with gradients; except the VAE, whose noise differs between processes."""
+    """Every kind of term on one global batch, with gradients; except the VAE, whose noise differs between processes.
+
+    Those of clusters, before the choice and after it.
+    """
     values: dict[str, torch.Tensor] = {}
     for family, members in kinds().items():
         for kind in members:
-            if kind != "vae":
-                values |= {f"{family}.{kind}/{name}": value for name, value in one_term(world, family, kind).items()}
+            for competing in (True, False) if family in ("clustering", "symbolic") else (True,):
+                if kind != "vae":
+                    name = f"{family}.{kind}" + ("" if competing else " after")
+                    found = one_term(world, family, kind, competing=competing)
+                    values |= {f"{name}/{key}": value for key, value in found.items()}
     return values
 
 
-def one_term(world: World, family: str, kind: str) -> dict[str, torch.Tensor]:
-    settings = {"sinkhorn": {"queue": 100}, "flow": {"hidden": [8]}, "constraint": {"rule": "a, b : 3\na != b"}}
+def one_term(world: World, family: str, kind: str, *, competing: bool) -> dict[str, torch.Tensor]:
+    settings = {"flow": {"hidden": [8]}, "constraint": {"rule": "a, b : 3\na != b"}}
     changes = {"sampler.data_noise": 0.0, "sampler.burn_in": 5.0, "net.embedding": 6, "scaling": "none"}
     changes |= {f"objective.{family}": {"kind": kind} | settings.get(kind, {})}
+    if kind == "kmeans":
+        changes |= {"heads": {"random": 1, "starts": [], "neutral": 0}, "net.head": "projector"}
     config = override(preset("smoke", n_features=2), changes)
     run = Engine(replace(prepare(ROWS, config, 3), augment=shifted), seed=0, world=world)
-    run.state.start_labels = torch.arange(len(ROWS)) % 3
-    run.state.queue = world.part(torch.nn.functional.normalize(torch.cos(torch.arange(120.0)).view(20, 6)))
+    run.state.labels = torch.arange(len(ROWS)) % 3
+    if family == "clustering" and kind != "kmeans" and not competing:
+        run.state.marginals, run.state.iteration = torch.tensor([0.5, 0.3, 0.2]), config.step2.iterations // 2
+    run.state.competing = competing
     net = run.state.net
     net.train()
     net.refresh_density(run.x)
     rows = world.part(torch.arange(len(ROWS)).flip(0))
     batch = Batch(run.x[rows], rows)
-    views = run.views(batch, batch.x, shifted(batch.x, rows, None), batch.x - 0.05, 1.3 * batch.x)
+    views = run.views(batch, *shifted(batch.x, rows, None), batch.x - 0.05, 1.3 * batch.x)
     term = config.objective[family]
     if term.relabels(0):
         relabel(run)
-        views.all_labels = run.state.start_labels
-    found = term.losses(views) | term.anchored(views)
-    run.remember(views)
-    values = {f"loss/{name}": loss.value.detach() for name, loss in found.items()}
+        views.all_labels = run.state.labels
+    found = term.losses(views)
+    values = {f"judged/{name}": loss.judges for name, loss in found.items() if loss.judges is not None}
+    values |= {f"loss/{name}": loss.value.detach() for name, loss in found.items()}
     for name, loss in found.items():
         net.zero_grad()
         loss.value.backward(retain_graph=True)
         world.average_gradients(net.parameters())
         gradients = {k: p.grad for k, p in net.named_parameters() if p.grad is not None}
         values |= {f"gradient/{name}/{k}": g.clone() for k, g in gradients.items()}
-    values |= {f"buffer/{k}": b.clone() for k, b in net.named_buffers() if "running" in k}
-    queue = world.gather(run.state.queue)
-    return values | {"queue": queue[queue[:, 0].argsort()]}
+    return values | {f"buffer/{k}": b.clone() for k, b in net.named_buffers() if "running" in k}
+
+
+def chosen(world: World) -> dict[str, torch.Tensor]:
+    """What the processes hold after the choice: by heads alone, and against all starts."""
+    found: dict[str, torch.Tensor] = {}
+    for starts in ([], ["walks", "neighbours", "kmeans", "mixture"]):
+        config = override(preset("smoke", n_features=2), {"heads.starts": starts, "scaling": "none"})
+        run = Engine(prepare(ROWS, config, 3), seed=0, world=world)
+        run.state.objective = torch.tensor([0.9, 0.5, 0.2, 0.7])
+        choose_clusters(run)
+        state = run.state
+        assert not state.competing and (state.labels is not None or not starts)
+        of = {"chosen": state.net.clusters.chosen, "average": state.average.clusters.chosen}
+        of |= {"candidates": torch.tensor(list(run.candidates.values()))}
+        of |= {name: value for name in ("labels", "marginals") if (value := getattr(state, name)) is not None}
+        found |= {f"{len(starts)} starts/{name}": value for name, value in of.items()}
+    return found
 
 
 def fit(world: World) -> dict[str, torch.Tensor]:
@@ -108,7 +133,7 @@ def rollback(world: World) -> dict[str, torch.Tensor]:
     return {f"net.{name}": value for name, value in model.net.state_dict().items()}
 
 
-JOBS = {"rollback": rollback, "terms": terms, "fit": fit, "moons": moons}
+JOBS = {"rollback": rollback, "terms": terms, "fit": fit, "chosen": chosen, "moons": moons}
 
 
 def main(job: str, out: str) -> None:

@@ -10,13 +10,18 @@ from gedi.training.fit import fit_rows
 from gedi.training.presets import configure
 
 SHAPE = (6, 6, 1)
-FEW = {"step1.iterations": 2, "embedding.iterations": 2, "step2.iterations": 2, "net.hidden": [16]}
+FEW = {"step1.iterations": 2, "step2.iterations": 2, "net.hidden": [16]}
 FEW |= {"sampler.buffer_size": 64, "sampler.steps": 1, "dam.steps": 1, "start.repeats": 1}
 CHANGES = {
     "pixels, near in main directions": {"scaling": "pixels"},
     "one unit, chains from data": {"scaling": "global", "sampler.from_data": 0.5},
     "one unit per pixel, lengths from data": {"scaling": "feature", "sampler.noise": None, "dam.radius": None},
-    "walks": {"start.kind": "walks", "start.walks": 2, "start.nodes": 8},
+    "walks": {
+        "heads.starts": ["walks", "mixture"],
+        "objective.clustering.dam": 1.0,
+        "start.walks": 2,
+        "start.nodes": 8,
+    },
     "bank of data": {"objective.generative.kind": "contrastive"},
 }
 

@@ -10,14 +10,14 @@ import yaml
 
 from gedi.errors import ConfigError
 from gedi.training import config as module
-from gedi.training.config import TrainingConfig, from_dict, get, override, paths, to_dict
+from gedi.training.config import TrainingConfig, from_dict, get, n_heads, override, paths, to_dict
 
 
 def test_nested_and_dotted_changes_are_the_same():
-    nested = override(TrainingConfig(), {"sampler": {"steps": 5}, "dam": {"radius": 0.2}, "n_init": 3})
-    dotted = override(TrainingConfig(), {"sampler.steps": 5, "dam.radius": 0.2, "n_init": 3})
+    nested = override(TrainingConfig(), {"sampler": {"steps": 5}, "dam": {"radius": 0.2}, "scaling": "none"})
+    dotted = override(TrainingConfig(), {"sampler.steps": 5, "dam.radius": 0.2, "scaling": "none"})
     assert nested == dotted
-    assert (nested.sampler.steps, nested.dam.radius, nested.n_init) == (5, 0.2, 3)
+    assert (nested.sampler.steps, nested.dam.radius, nested.scaling) == (5, 0.2, "none")
 
 
 def test_an_override_changes_nothing_else_and_leaves_its_argument_alone():
@@ -34,7 +34,7 @@ def test_an_override_changes_nothing_else_and_leaves_its_argument_alone():
         ({"dam.stepps": 5}, "dam.steps"),
         ({"sampler": {"noisee": 1.0}}, "sampler.noise"),
         ({"step1.learning_rat": 1.0}, "step1.learning_rate"),
-        ({"n_inits": 2}, "n_init"),
+        ({"heads.randon": 2}, "heads.random"),
     ],
 )
 def test_an_unknown_key_is_named_with_the_nearest_real_one(given, nearest):
@@ -54,7 +54,9 @@ def test_a_group_is_not_a_value():
         ("dam.steps", 2.5),
         ("net.hidden", ["wide"]),
         ("net.activation", "tanh"),
-        ("start.kind", "labels"),
+        ("heads.starts", ["labels"]),
+        ("heads.starts", "kmeans"),
+        ("net.head", "classifier"),
         ("net.two_encoders", "perhaps"),
         ("step1.betas", [0.9]),
     ],
@@ -75,27 +77,28 @@ def test_a_wrong_type_is_refused_in_one_line_that_names_the_key(path, value):
         ("sampler.restart", 1.5),
         ("objective.clustering.tau", 0.0),
         ("objective.clustering.tau", float("nan")),
-        ("objective.clustering.firmness", 0.0),
-        ("objective.clustering.firmness", 1.1),
-        ("objective.clustering.queue", -1),
-        ("objective.clustering.frozen", -1),
+        ("objective.clustering.prior", -0.1),
+        ("objective.clustering.neutral", -0.1),
+        ("heads.random", -1),
+        ("heads.neutral", -1),
+        ("heads.choose", 1.1),
+        ("heads.anchor", -1.0),
+        ("heads.fade", -0.1),
+        ("augment.elastic", -0.1),
         ("dam.steps", -1),
         ("dam.radius", -0.1),
         ("augment.neighbours", -1),
-        ("objective.negative_free.beta", -1.0),
+        ("objective.generative.size", -1.0),
         ("net.hidden", []),
         ("net.hidden", [0]),
         ("net.embedding", 0),
         ("start.walks", 0),
         ("start.repeats", 0),
-        ("start.fade", -0.1),
         ("step1.iterations", -1),
         ("step1.betas", [1.5, 0.9]),
-        ("embedding.iterations", -1),
-        ("embedding.batch_size", 0),
+        ("step2.batch_size", 0),
         ("step2.learning_rate", 0.0),
         ("step2.average", 1.01),
-        ("n_init", 0),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_name(path, value):
@@ -103,11 +106,38 @@ def test_a_value_out_of_range_is_refused_by_name(path, value):
         override(TrainingConfig(), {path: value})
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"net.encoder": "resnet8"}, "leave out walks and mixture"),
+        ({"heads.choose": 1.0}, "heads.choose must be at most 0.9"),
+        ({"objective.clustering": {"kind": "kmeans"}}, "kmeans labels the rows itself"),
+        ({"objective.clustering": {"kind": "kmeans"}, "heads": {"random": 1, "starts": []}}, "heads.neutral 0"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(changes, expected):
+    with pytest.raises(ConfigError, match=expected):
+        override(TrainingConfig(), changes)
+
+
+def test_settings_that_go_together_are_taken():
+    alone = {"random": 1, "starts": [], "neutral": 0}
+    override(TrainingConfig(), {"objective.clustering": {"kind": "kmeans"}, "heads": alone, "net.head": "projector"})
+    override(TrainingConfig(), {"heads": alone | {"choose": 1.0}})
+    images = override(TrainingConfig(), {"net.encoder": "resnet8", "heads.starts": ["neighbours", "kmeans"]})
+    assert images.heads.starts == ("neighbours", "kmeans")
+
+
+@pytest.mark.parametrize(("random", "expected"), [(0, 1), (1, 1), (5, 5)])
+def test_a_start_needs_a_head_to_learn_it(random, expected):
+    assert n_heads(override(TrainingConfig(), {"heads.random": random})) == expected
+
+
 def test_of_several_changes_the_later_ones_win():
-    first, second = {"dam.steps": 3, "objective.negative_free.beta": 7.0}, {"dam": {"steps": 4}, "n_init": 2}
+    first, second = {"dam.steps": 3, "objective.clustering.prior": 7.0}, {"dam": {"steps": 4}, "heads.random": 2}
     both = override(TrainingConfig(), first, second)
     assert both == override(override(TrainingConfig(), first), second)
-    assert (both.dam.steps, both.n_init, both.objective["negative_free"].beta) == (4, 2, 7.0)
+    assert (both.dam.steps, both.heads.random, both.objective["clustering"].prior) == (4, 2, 7.0)
 
 
 def test_a_term_that_a_change_adds_starts_with_given_settings():

@@ -5,19 +5,19 @@ import time
 
 import pytest
 
-from gedi.training import cost
+from gedi.training import cost, recipe
 from gedi.training.build import prepare
 from gedi.training.fit import fit_rows
 from gedi.training.methods import with_method
 from gedi.training.presets import preset
 
 LOOK = 70.0  # seconds to go through all rows, in the last iteration of step 2
-COUNTS = {"step1": 300, "embedding": 400, "step2": 500}
-PRICE = {"step1": 1.0, "embedding": 2.0, "step2": 4.0}
+COUNTS = {"step1": 300, "step2": 500}
+PRICE = {"step1": 1.0, "step2": 4.0}
 
 
 def marks(iterations, counts):
-    """Time marks of a trial with known prices: building takes 10 s, a start 500 s, the end 20 s."""
+    """Time marks of a trial with known prices: building takes 10 s, the step to step 2 takes 500 s, the end 20 s."""
     now, found = 10.0, [("start", 0.0)]
     for stage, each in PRICE.items():
         now += 500.0 if stage == "step2" else 0.0
@@ -30,12 +30,10 @@ def marks(iterations, counts):
 
 
 @pytest.mark.parametrize("trial", [3, 6])
-@pytest.mark.parametrize("n_init", [1, 3])
-@pytest.mark.parametrize("counts", [COUNTS, COUNTS | {"embedding": 0}, COUNTS | {"step1": 0}])
-def test_every_stage_is_counted_and_the_start_once_per_attempt(trial, n_init, counts):
-    attempt = 500 + LOOK + 2 * counts["embedding"] + 4 * counts["step2"]
-    expected = 30 + counts["step1"] + n_init * attempt
-    total, each = cost.whole_time(marks(trial, counts), counts, n_init)
+@pytest.mark.parametrize("counts", [COUNTS, COUNTS | {"step1": 0}])
+def test_every_stage_is_counted_and_the_work_between_them_once(trial, counts):
+    expected = 30 + counts["step1"] + 500 + LOOK + 4 * counts["step2"]
+    total, each = cost.whole_time(marks(trial, counts), counts)
     assert total == pytest.approx(expected)
     assert each == pytest.approx({name: PRICE[name] * (counts[name] > 0) for name in PRICE})
 
@@ -44,39 +42,48 @@ def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is
     """Every fourth takes 9 s, the others 1 s, and one of them is interrupted; the first takes 6 s more."""
     now, found = 0.0, [("start", 0.0)]
     for i in range(10):
-        found.append(("embedding", now := now + (9.0 if i % 4 == 0 else 1.0) + 6.0 * (i == 0) + 50.0 * (i == 5)))
-    found += [("after embedding", now), ("end", now)]
-    counts = {"step1": 0, "embedding": 400, "step2": 0}
-    rounds = {"embedding": ["density", "", "", ""]}
-    total, each = cost.whole_time(found, counts, 1, rounds)
-    assert total == pytest.approx(3 * 400 + 6) and each["embedding"] == pytest.approx(3)
+        found.append(("step1", now := now + (9.0 if i % 4 == 0 else 1.0) + 6.0 * (i == 0) + 50.0 * (i == 5)))
+    found += [("after step1", now), ("end", now)]
+    counts = {"step1": 400, "step2": 0}
+    rounds = {"step1": ["density", "", "", ""]}
+    total, each = cost.whole_time(found, counts, rounds)
+    assert total == pytest.approx(3 * 400 + 6) and each["step1"] == pytest.approx(3)
 
 
 def test_a_trial_shorter_than_a_round_knows_which_iterations_it_saw():
     """Density every 4, walks every 3: a trial of 6 sees each alone, but never both, which occurs once in 12."""
     config = preset("images", n_features=2)
-    config.objective["generative"].every, config.dam.every = 4, 3
+    config.objective["generative"].every, config.objective["clustering"].dam, config.dam.every = 4, 1.0, 3
     kinds = cost.round_of(config, "step2")
     price = {"": 1.0, "walks": 3.0, "density": 9.0, "density walks": 11.0}
     now, found = 0.0, [("start", 0.0)]
     for i in range(8):
         found.append(("step2", now := now + price[kinds[i]]))
     found += [("after step2", now), ("end", now)]
-    total, _ = cost.whole_time(found, {"step1": 0, "embedding": 0, "step2": 120}, 1, {"step2": kinds})
+    total, _ = cost.whole_time(found, {"step1": 0, "step2": 120}, {"step2": kinds})
     # Both at once is not seen after the first iteration, so its price is the median of those seen.
     assert total == pytest.approx(10 * (6 * 1.0 + 3 * 3.0 + 2 * 9.0 + 1 * 2.0), rel=0.1)
 
 
 def test_rounds_are_those_of_the_terms_that_are_due():
     config = preset("images", n_features=2)
-    config.objective["generative"].every, config.dam.every = 4, 2
+    config.objective["generative"].every, config.objective["clustering"].dam, config.dam.every = 4, 1.0, 2
     assert cost.round_of(config, "step1") == ["density walks"]
-    assert cost.round_of(config, "embedding") == ["density walks", "walks", "walks", "walks"]
     assert cost.round_of(config, "step2") == ["density walks", "", "walks", ""]
     assert cost.round_of(with_method(config, "swav"), "step2") == ["density walks"]
     config.objective["generative"].every = 0
     assert cost.round_of(config, "step1") == ["density walks"]
     assert cost.round_of(config, "step2") == ["walks", ""]
+
+
+def test_a_trial_goes_through_both_stages_and_the_choice(blobs, tiny, monkeypatch):
+    seen, original = [], recipe.choose_clusters
+    monkeypatch.setattr(recipe, "choose_clusters", lambda run: seen.append(run.state.stage) or original(run))
+    ready = prepare(blobs, tiny(step1__iterations=50, step2__iterations=50), 2)
+    found = cost._trial(ready, None, 4)
+    stages = [stage for stage, _ in found]
+    assert [stages.count(stage) for stage in ("step1", "step2")] == [4, 4] and seen == ["step2"]
+    assert stages.index("step1") < stages.index("after step1") < stages.index("step2") < stages.index("after step2")
 
 
 def test_the_estimate_is_of_the_size_of_the_real_time(blobs, tiny):
@@ -92,8 +99,8 @@ def test_the_estimate_is_of_the_size_of_the_real_time(blobs, tiny):
 
 def test_the_cost_in_words_says_what_each_iteration_takes():
     config = preset("images", n_features=2)
-    config.step1.iterations, config.embedding.iterations, config.step2.iterations = 200, 0, 90_000
-    found = cost.Cost(43_210.0, {"step1": 0.1234, "embedding": 0.0, "step2": 0.479}, 1_234_000_000)
+    config.step1.iterations, config.step2.iterations = 200, 90_000
+    found = cost.Cost(43_210.0, {"step1": 0.1234, "step2": 0.479}, 1_234_000_000)
     assert found.in_words(config) == "200 + 90000 iterations of 0.12 + 0.48 s, about 12 h, 1,234 MB of memory"
     assert [cost.duration(seconds) for seconds in (7.4, 420, 4e4)] == ["7 s", "7 min", "11 h"]
 

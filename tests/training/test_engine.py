@@ -1,4 +1,4 @@
-"""The engine: learning rates, averages, batches, history, the best state, and no values that are not finite."""
+"""The engine: learning rates, averages, batches, history, the smoothed objective, and no values that are not finite."""
 
 import math
 
@@ -19,7 +19,7 @@ def drive(run, losses, stage="step2"):
     config = getattr(run.config, stage)
     for _, loss in zip(run.stage(stage, config), losses, strict=True):
         anything = sum(p.sum() for p in run.state.net.parameters())
-        run.descend({"clustering_augment": Loss(0 * anything + loss, 1.0, judges=True)})
+        run.descend({"clustering_augment": Loss(0 * anything + loss, 1.0, judges=torch.tensor([loss]))})
 
 
 def windows(run):
@@ -119,26 +119,26 @@ def test_a_run_that_diverges_raises_and_does_not_go_on(make_engine, tiny):
     assert run.state.stage == "step1" and run.state.iteration < 10
 
 
-# ---- history, progress and the best state ----
+# ---- history, progress and the objective ----
 
 
 def test_history_has_one_line_per_window_and_one_at_the_end(make_engine, tiny, monkeypatch):
     monkeypatch.setattr(engine, "WINDOW", 4)
     run = make_engine(tiny(step1__iterations=10, step2__iterations=3))
     train(run)
-    lines = [(line["stage"], line["attempt"], line["iteration"]) for line in windows(run)]
-    assert lines == [("step1", 0, 4), ("step1", 0, 8), ("step1", 0, 10), ("step2", 0, 3)]
+    lines = [(line["stage"], line["iteration"]) for line in windows(run)]
+    assert lines == [("step1", 4), ("step1", 8), ("step1", 10), ("step2", 3)]
     assert {"generative", "energy_size", "gradient_norm"} <= set(windows(run)[0])
-    terms = {"clustering_augment", "clustering_dam", "negative_free", "generative", "anchor", "objective"}
+    terms = {"clustering_augment", "clustering_dam", "neutral_clustering_augment", "generative", "objective"}
     assert terms <= set(windows(run)[-1])
 
 
 def test_history_of_a_stage_holds_no_values_of_another(make_engine, tiny):
-    run = make_engine(tiny(n_init=2, embedding__iterations=2))
+    run = make_engine(tiny(objective__generative__every=0, net__two_encoders=True))
     train(run)
-    embedding = [line for line in run.journal.history if line["stage"] == "embedding"]
-    assert len(embedding) == 2
-    assert all("clustering_augment" not in line and "objective" not in line for line in embedding)
+    step1, step2 = windows(run)
+    assert "generative" in step1 and "clustering_augment" not in step1 and "objective" not in step1
+    assert "clustering_augment" in step2 and "generative" not in step2
 
 
 def test_progress_says_what_history_says(make_engine, tiny):
@@ -149,42 +149,44 @@ def test_progress_says_what_history_says(make_engine, tiny):
     assert all(line.items() >= p.values.items() for p, line in zip(seen, windows(run), strict=True))
 
 
-def test_the_best_state_is_that_of_the_lowest_smoothed_objective(make_engine, tiny, monkeypatch):
+def test_the_objective_is_smoothed_for_every_head_and_its_lowest_is_told(make_engine, tiny, monkeypatch):
     monkeypatch.setattr(engine, "WINDOW", 1)
     monkeypatch.setattr(engine, "SMOOTHING", 0.5)
-    run = make_engine(tiny(start__fade=0.0))
-    weights = []
+    run = make_engine(tiny())
+    judged = torch.tensor([[3.0, 1.0], [1.0, 2.0], [2.0, 2.0], [0.0, 9.0], [9.0, 0.0], [1.0, 1.0]])
     smooth, expected = None, []
-    losses = [3.0, 1.0, 2.0, 0.0, 9.0, 1.0]
-    for loss in losses:
-        smooth = loss if smooth is None else 0.5 * smooth + 0.5 * loss
-        expected.append(smooth)
-    original = run._look
-    monkeypatch.setattr(run, "_look", lambda *args: (weights.append(run.state.weights()), original(*args)))
     for i, _ in enumerate(run.stage("step2", run.config.step2)):
-        parameters = sum(p.sum() for p in run.state.net.parameters())
-        loss = parameters - parameters.detach() + losses[i]
-        run.descend({"clustering_augment": Loss(loss, 1.0, judges=True)})
+        anything = sum(p.sum() for p in run.state.net.parameters())
+        run.descend({"clustering_augment": Loss(0 * anything, 1.0, judges=judged[i])})
+        smooth = judged[i] if smooth is None else 0.5 * smooth + 0.5 * judged[i]
+        torch.testing.assert_close(run.state.objective, smooth)
+        expected.append(float(smooth.min()))
     assert [line["objective"] for line in windows(run)] == pytest.approx(expected)
-    lowest = expected.index(min(expected))
-    assert run.state.best.iteration == lowest + 1 == 4
-    assert run.state.best.objective == pytest.approx(min(expected))
-    assert all(torch.equal(run.state.best.weights[k], v) for k, v in weights[lowest].items())
-    assert not torch.equal(weights[lowest]["energy_head.weight"], weights[-1]["energy_head.weight"])
 
 
-def test_no_state_is_the_best_before_the_anchor_has_decayed(make_engine, tiny, monkeypatch):
-    monkeypatch.setattr(engine, "WINDOW", 1)
-    run = make_engine(tiny(start__fade=0.5))
-    drive(run, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-    assert run.state.best.iteration == 3
+def test_losses_that_judge_count_alike_and_keep_counting_while_they_rest(make_engine, tiny):
+    run = make_engine(tiny())
+    stage = run.stage("step2", run.config.step2)
+    anything = sum(p.sum() for p in run.state.net.parameters())
+
+    def loss(value, judges):
+        return Loss(0 * anything + value, 5.0, judges=None if judges is None else torch.tensor(judges))
+
+    next(stage)
+    run.descend({"a": loss(1.0, [4.0, 0.0]), "b": loss(1.0, [0.0, 2.0]), "c": loss(99.0, None)})
+    torch.testing.assert_close(run.state.objective, torch.tensor([2.0, 1.0]))
+    next(stage)
+    anything = sum(p.sum() for p in run.state.net.parameters())
+    run.descend({"a": loss(1.0, [8.0, 0.0])})  # b is not of every iteration
+    torch.testing.assert_close(run.state.objective, torch.tensor([0.98 * 2.0 + 0.02 * 4.0, 1.0]))
 
 
-def test_the_papers_state_is_the_last_one(make_engine, tiny, monkeypatch):
-    monkeypatch.setattr(engine, "WINDOW", 1)
-    run = make_engine(tiny(keep_best=False))
-    drive(run, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-    assert run.state.best.iteration == 6
+def test_the_objective_is_that_of_step_2(make_engine, tiny):
+    run = make_engine(tiny())
+    for _ in run.stage("step1", run.config.step1):
+        anything = sum(p.sum() for p in run.state.net.parameters())
+        run.descend({"generative": Loss(0 * anything, 1.0, judges=torch.tensor([1.0]))})
+    assert run.state.objective is None and "objective" not in windows(run)[-1]
 
 
 def test_the_same_seed_gives_the_same_weights(make_engine, tiny):

@@ -44,7 +44,7 @@ def test_each_kind_trains_and_is_saved_whole(blobs, tiny, kind, tmp_path):
     assert np.isfinite(scores).all() and scores.std() > 0
     assert np.isfinite(model.ood_score(blobs)).all()
     samples = model.sample(40)
-    assert samples.shape == (40, 2) and np.isfinite(samples).all() and len(np.unique(samples, axis=0)) == 40
+    assert samples.shape == (40, 2) and np.isfinite(samples).all() and len(np.unique(samples, axis=0)) > 30
     model.save(tmp_path / "run")
     again = GEDI.load(tmp_path / "run")
     np.testing.assert_array_equal(again.score_samples(blobs), scores)
@@ -103,18 +103,8 @@ def test_the_bank_of_a_contrastive_density_is_of_the_trained_net(blobs, tiny):
         assert torch.allclose(model.net.density.bank, model.net.embed(chosen), atol=1e-6)
 
 
-def test_new_starts_keep_the_heads_that_the_density_uses(make_engine, tiny):
-    for kind, is_kept in (("logsumexp", True), ("energy", False)):
-        run = make_engine(with_kind(tiny(n_init=2), kind))
-        before = run.state.weights()
-        run.state.after_step1, run.state.stage = before, "after step1"
-        run._begin_attempt(1)
-        same = torch.equal(run.state.net.prototypes.directions, before["prototypes.directions"])
-        assert same == is_kept
-
-
 def test_a_density_updated_every_third_iteration_costs_a_third(make_engine, tiny):
-    run = make_engine(tiny(objective__generative__every=3, step2__iterations=0, embedding__iterations=0))
+    run = make_engine(tiny(objective__generative__every=3, step2__iterations=0))
     due = []
     for run.state.iteration in range(6):
         due.append("generative" in recipe.due_terms(run))
@@ -122,12 +112,15 @@ def test_a_density_updated_every_third_iteration_costs_a_third(make_engine, tiny
 
 
 def test_a_density_of_step_1_only_is_as_step_1_left_it(make_engine, tiny):
-    run = make_engine(tiny(objective__generative__every=0, net__two_encoders=True, embedding__iterations=3))
+    run = make_engine(tiny(objective__generative__every=0, net__two_encoders=True))
+    for batch in run.stage("step1", run.config.step1):
+        run.descend(recipe.density_losses(run, batch))
+    after_step1 = run.state.weights()
     recipe.train(run)
-    after_step1, now = run.state.after_step1, run.state.net.state_dict()
+    now = run.state.net.state_dict()
     own = [name for name in now if name.startswith(("own_energy_encoder.", "energy_head."))]
     assert own and all(torch.equal(now[name], after_step1[name]) for name in own)
-    assert not torch.equal(now["prototypes.directions"], after_step1["prototypes.directions"])
+    assert not torch.equal(now["clusters.weight"], after_step1["clusters.weight"])
 
 
 @pytest.mark.parametrize(
@@ -150,7 +143,7 @@ def test_a_density_of_step_1_only_has_to_learn_there_and_to_last(tiny, changes, 
         ({"kind": "logsumexp", "tau": -1.0}, "tau must be positive"),
         ({"kind": "flow", "passes": 0}, "passes must be positive"),
         ({"kind": "flow", "flow": "glow"}, "flow"),
-        ({"kind": "vae", "hidden": []}, "hidden must name"),
+        ({"kind": "vae", "hidden": []}, "hidden must list"),
     ],
 )
 def test_settings_that_cannot_work_are_named(settings, expected):

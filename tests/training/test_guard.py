@@ -153,23 +153,6 @@ def test_after_the_last_try_the_run_stops_and_says_what_it_saw(make_engine, tiny
     assert [event["action"].split()[0] for event in error.value.events] == ["rolled", "rolled", "stopped"]
 
 
-def test_a_start_that_diverges_does_not_take_the_others_with_it(make_engine, tiny, monkeypatch):
-    run = make_engine(tiny(n_init=3))
-    original = recipe.all_losses
-
-    def losses(run, batch):
-        found = original(run, batch)
-        return nothing_but_nan(found, *found) if run.state.attempt == 1 else found
-
-    monkeypatch.setattr(recipe, "all_losses", losses)
-    with pytest.warns(GuardWarning, match="start 2 diverged and is dropped"):
-        train(run)
-    assert {line["attempt"] for line in run.journal.history if "objective" in line} == {0, 2}
-    assert math.isfinite(run.state.kept.objective)
-    final = run.state.net.state_dict()
-    assert all(torch.equal(final[name], value) for name, value in run.state.kept.weights.items())
-
-
 def test_watching_says_it_once_and_goes_on(make_engine, tiny):
     run = make_engine(tiny(guard__action="watch", guard__max_energy=1e-9))
     with pytest.warns(GuardWarning, match="max_energy") as told:

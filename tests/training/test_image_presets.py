@@ -13,7 +13,7 @@ from gedi.training.config import TrainingConfig
 from gedi.training.fit import fit_rows
 from gedi.training.presets import PRESETS, configure, preset
 
-SHORT = {f"{stage}.batch_size": 4 for stage in ("step1", "embedding", "step2")} | {"sampler.buffer_size": 8}
+SHORT = {f"{stage}.batch_size": 4 for stage in ("step1", "step2")} | {"sampler.buffer_size": 8}
 PAPERS = [name for name in PRESETS if name.startswith("paper-")]
 
 
@@ -30,7 +30,7 @@ def fit(name, shape, **changes):
 @pytest.fixture(scope="module")
 def small():
     """A few iterations of the preset `images`."""
-    iterations = {f"{stage}.iterations": 2 for stage in ("step1", "embedding", "step2")}
+    iterations = {f"{stage}.iterations": 2 for stage in ("step1", "step2")}
     return fit("images", (17, 18, 3), **iterations, **{"net.representation": 6})
 
 
@@ -71,21 +71,21 @@ def test_rows_are_refused_with_the_presets_name(name):
 
 @pytest.mark.parametrize(
     ("shape", "expected"),
-    [((16, 40, 3), "digits"), ((17, 40, 3), "images"), ((28, 28, 1), "digits"), ((33, 33, 1), "images")],
+    [((16, 40, 3), "digits"), ((17, 40, 3), "images"), ((28, 28, 1), "grey"), ((33, 33, 1), "images")],
 )
 def test_small_images_stay_with_the_preset_of_small_images(shape, expected):
     size = {"n_features": math.prod(shape), "image_shape": shape}
     assert preset(None, **size) == preset(expected, **size)
 
 
-def test_small_images_are_shifted_by_the_same_share_of_their_side():
+def test_small_images_are_shifted_by_half_a_pixel_and_a_share_of_their_side():
     shifts = [preset("digits", n_features=n * n, image_shape=(n, n, 1)).augment.shift for n in (8, 28)]
-    assert shifts == [preset("digits", n_features=64).augment.shift, pytest.approx(1.4)]
+    assert shifts == [pytest.approx(0.9), pytest.approx(1.9)]
 
 
 def test_walks_between_all_images_are_refused():
-    with pytest.raises(ConfigError, match=r"start\.kind walks"):
-        configure("images", "gedi", {"start.kind": "walks"}, n_features=972, image_shape=(18, 18, 3))
+    with pytest.raises(ConfigError, match=r"leave out walks and mixture"):
+        configure("images", "gedi", {"heads.starts": ["walks"]}, n_features=972, image_shape=(18, 18, 3))
 
 
 def test_a_model_of_images_gives_the_same_answers_after_loading(small, tmp_path):
@@ -127,9 +127,8 @@ def test_an_energy_may_have_an_image_encoder_of_its_own():
         **{
             "net.two_encoders": True,
             "net.representation": 4,
-            "n_init": 2,
+            "heads.random": 2,
             "step1.iterations": 1,
-            "embedding.iterations": 1,
             "step2.iterations": 1,
         },
     )

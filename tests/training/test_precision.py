@@ -38,7 +38,7 @@ def test_sampling_and_sinkhorn_see_float32_outside_autocast(make_engine, tiny, m
 
     for module, name in ((engine_module, "sgld"), (engine_module, "dam"), (clustering_module, "sinkhorn")):
         watch(module, name)
-    run = make_engine(tiny(), world=mixed)
+    run = make_engine(tiny(objective__clustering__kind="sinkhorn"), world=mixed)
     train(run)
     assert seen == dict.fromkeys(("sgld", "dam", "sinkhorn"), (torch.float32, False))
     assert {value.dtype for value in run.state.net.parameters()} == {torch.float32}

@@ -54,7 +54,7 @@ def test_every_preset_is_valid_and_a_fresh_object(name):
     [(2, None, "toy"), (8, None, "toy"), (9, None, "rows"), (64, (8, 8, 1), "digits")],
 )
 def test_the_default_is_chosen_by_the_shape_of_the_data(features, shape, expected):
-    assert preset(None, n_features=features, image_shape=shape) == preset(expected, n_features=64)
+    assert preset(None, n_features=features, image_shape=shape) == preset(expected, n_features=64, image_shape=shape)
 
 
 @pytest.mark.parametrize(("side", "expected"), [(32, 1000), (320, 218), (1000, 32)])
@@ -89,12 +89,12 @@ def test_swav_has_no_energy_no_walks_and_no_start(blobs, calls, name):
     assert calls == {"sgld": 0, "dam": 0}
     assert {line["stage"] for line in model.history} == {"step2"}
     assert not {"generative", "negative_free", "clustering_dam", "anchor"} & set(model.history[-1])
-    clustering = config.objective["clustering"]
-    assert (clustering.firmness, clustering.marginals, config.start.kind) == (1.0, "uniform", "none")
+    assert (config.objective["clustering"].kind, config.net.head, config.heads.starts) == ("sinkhorn", "projector", ())
+    assert set(model.results["candidates"]) == {"a head"}
 
 
 def test_swav_gets_the_iterations_of_all_stages(tiny):
-    assert with_method(tiny(embedding__iterations=5), "swav").step2.iterations == 4 + 5 + 6
+    assert with_method(tiny(), "swav").step2.iterations == 4 + 6
 
 
 def test_gedi_is_the_config_itself_in_a_copy(tiny):
@@ -103,6 +103,7 @@ def test_gedi_is_the_config_itself_in_a_copy(tiny):
     assert same == config and same is not config
 
 
+WITH_NF = {"objective__negative_free__kind": "gaussian"}  # as in the paper
 NO_NF = {f"objective.negative_free.{field.name}": None for field in fields(Gaussian)}
 
 
@@ -113,10 +114,12 @@ NO_NF = {f"objective.negative_free.{field.name}": None for field in fields(Gauss
         ("no NF", NO_NF),
         ("no NF, no step 1", NO_NF | {"step1.iterations": 0}),
         ("no NF, 2 encoders", NO_NF | {"net.two_encoders": True}),
+        ("random heads only", {"heads.starts": ()}),
     ],
 )
 def test_an_ablation_changes_what_it_says(tiny, name, expected):
-    assert changes(tiny(), ablated(tiny(), name)) == expected
+    config = tiny(**WITH_NF)
+    assert changes(config, ablated(config, name)) == expected
 
 
 def test_two_encoders_share_no_weights(blobs, tiny):
@@ -141,10 +144,10 @@ def test_methods_without_a_density_train_their_term_alone_and_find_clear_cluster
     config = with_method(tiny(step2__iterations=60), name)
     model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
     assert calls == {"sgld": 0, "dam": 0}
-    assert {line["stage"] for line in model.history} == {"embedding"} and config.embedding.iterations == 4 + 60
-    if name != "protocpc":  # it learns prototypes; the others use the centres of k-means
-        labels = model.predict(blobs)
-        assert len(set(labels[:40])) == 1 and len(set(labels[40:])) == 1 and labels[0] != labels[40]
+    assert {line["stage"] for line in model.history} == {"step2"} and config.step2.iterations == 4 + 60
+    labels = model.predict(blobs)
+    right = (labels == np.repeat([0, 1], 40)).mean()
+    assert max(right, 1 - right) >= (0.8 if name == "protocpc" else 1.0)  # its teacher needs more iterations
     assert np.allclose(np.linalg.norm(model.transform(blobs), axis=1), 1)
 
 

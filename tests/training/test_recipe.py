@@ -1,22 +1,21 @@
-"""Algorithm 2: changing weights, chains that count, competing starts, and no labels."""
+"""Algorithm 2: changing weights, chains that count, when clusters are chosen, and no labels."""
 
 import inspect
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from gedi.objectives.generative import restraint, settled
-from gedi.objectives.term import Loss
-from gedi.training import recipe
+from gedi.training import choice, recipe
 from gedi.training.engine import Engine
 from gedi.training.fit import fit_rows
 from gedi.training.recipe import train
-from gedi.training.start import set_start
 
 
-@pytest.mark.parametrize("function", [fit_rows, train, Engine.__init__, Engine.stage])
+@pytest.mark.parametrize(
+    "function", [fit_rows, train, Engine.__init__, Engine.stage, choice.choose_clusters, choice.compare]
+)
 def test_training_takes_no_labels(function):
     names = {name.lower() for name in inspect.signature(function).parameters}
     assert not names & {"y", "labels", "label", "target", "targets", "y_true"}
@@ -25,16 +24,32 @@ def test_training_takes_no_labels(function):
 # ---- weights ----
 
 
-def test_the_anchor_fades_linearly_to_zero(make_engine, tiny):
-    run = make_engine(tiny(step2__iterations=100, start__fade=0.5, objective__clustering__anchor=2.0))
-    batch = next(run.stage("step1", run.config.step1))
-    run.state.start_labels = torch.zeros(80, dtype=torch.long)
-    found = []
-    for iteration in (0, 10, 25, 49, 50, 99):
-        run.state.iteration = iteration
-        views = run.views(batch, batch.x, batch.x)
-        found.append(run.config.objective["clustering"].anchored(views)["anchor"].weight)
-    assert found == pytest.approx([2.0, 1.6, 1.0, 0.04, 0.0, 0.0])
+def test_the_anchor_fades_linearly_from_the_choice_on(make_engine, tiny):
+    run = make_engine(tiny(step2__iterations=100, heads__choose=0.5, heads__fade=0.4, heads__anchor=2.0))
+    batch = next(run.stage("step2", run.config.step2))
+    run.state.labels, run.state.competing = torch.arange(80) % 2, False
+
+    def weights(*iterations):
+        found = []
+        for run.state.iteration in iterations:
+            losses = run.config.objective["clustering"].losses(run.views(batch, batch.x, batch.x))
+            found.append(losses["anchor"].weight if "anchor" in losses else 0.0)
+        return found
+
+    assert weights(50, 60) == [0.0, 0.0]  # labels alone, as those of k-means, are not a start
+    run.state.marginals = torch.full((2,), 0.5)
+    assert weights(50, 55, 60, 69, 70, 99) == pytest.approx([2.0, 1.5, 1.0, 0.1, 0.0, 0.0])
+
+
+def test_the_anchor_is_the_cross_entropy_with_the_starts_labels(make_engine, tiny):
+    run = make_engine(tiny(objective__clustering__tau=0.7))
+    batch = next(run.stage("step2", run.config.step2))
+    run.state.labels, run.state.marginals, run.state.competing = torch.arange(80) // 40, torch.full((2,), 0.5), False
+    run.state.iteration = 3
+    views = run.views(batch, batch.x, batch.x)
+    loss = run.config.objective["clustering"].losses(views)["anchor"].value
+    expected = torch.nn.functional.cross_entropy(run.state.net.scores(batch.x) / 0.7, batch.rows // 40)
+    torch.testing.assert_close(loss, expected)
 
 
 def test_the_density_waits_while_its_samples_lag():
@@ -49,10 +64,14 @@ def test_the_papers_density_never_waits():
 
 
 def test_losses_come_with_the_weights_of_their_settings(make_engine, tiny):
-    run = make_engine(tiny(objective__clustering__dam=0.25, objective__negative_free__weight=0.5, step1__iterations=0))
+    weights = dict(dam=0.25, weight=0.5, neutral=3.0)
+    run = make_engine(tiny(step1__iterations=0, **{f"objective__clustering__{k}": v for k, v in weights.items()}))
     losses = recipe.all_losses(run, next(run.stage("step2", run.config.step2)))
-    assert losses["clustering_dam"].weight == 0.25 and losses["negative_free"].weight == 0.5
-    assert {name for name, loss in losses.items() if loss.judges} == {"clustering_augment", "clustering_dam"}
+    assert (losses["clustering_augment"].weight, losses["clustering_dam"].weight) == (0.5, 0.25)
+    assert (losses["neutral_clustering_augment"].weight, losses["neutral_clustering_dam"].weight) == (1.5, 0.75)
+    judging = {name: loss.judges for name, loss in losses.items() if loss.judges is not None}
+    assert set(judging) == {"clustering_augment", "clustering_dam"}
+    assert all(judged.shape == (4,) and not judged.requires_grad for judged in judging.values())
 
 
 # ---- chains on their way ----
@@ -69,105 +88,58 @@ def test_all_chains_count_if_none_has_arrived_or_no_burn_in_is_asked():
     assert settled(data, torch.tensor([0.0, -60.0]), None).all()
 
 
-# ---- starts ----
+# ---- stages ----
 
 
-def test_the_start_with_the_lowest_objective_is_kept(make_engine, tiny, monkeypatch):
-    run = make_engine(tiny(n_init=3, step2__iterations=3))
-    levels = iter([2.0, 0.5, 1.0])
-    kept = []
+def spied(monkeypatch, when):
+    """Note the place of every choice."""
+    original = choice.choose_clusters
 
-    def flat_losses(run, batch):
-        anything = sum(p.sum() for p in run.state.net.parameters())
-        return {"clustering_augment": Loss(anything - anything.detach() + level[0], 1.0, judges=True)}
+    def choose(run):
+        assert run.state.competing
+        when.append((run.state.stage, run.state.iteration))
+        original(run)
 
-    level = [0.0]
-    original = run._begin_attempt
+    monkeypatch.setattr(recipe, "choose_clusters", choose)
 
-    def begin(attempt):
-        if attempt:
-            kept.append(run.state.best)
-        level[0] = next(levels)
-        original(attempt)
 
-    monkeypatch.setattr(recipe, "all_losses", flat_losses)
-    monkeypatch.setattr(run, "_begin_attempt", begin)
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"heads__choose": 0.5}, ("step2", 3)),
+        ({"heads__choose": 0.4}, ("step2", 3)),  # 2.4 of 6 iterations
+        ({"heads__choose": 0.0}, ("step2", 0)),
+    ],
+)
+def test_clusters_are_chosen_once_and_after_their_share_of_step_2(make_engine, tiny, monkeypatch, settings, expected):
+    when = []
+    spied(monkeypatch, when)
+    run = make_engine(tiny(**settings))
     train(run)
-    assert [best.objective for best in kept] == pytest.approx([2.0, 0.5])
-    assert run.state.kept.objective == pytest.approx(0.5)
-    final = run.state.net.state_dict()
-    assert all(torch.equal(final[name], value) for name, value in kept[1].weights.items())
+    assert when == [expected] and not run.state.competing
 
 
-def test_every_start_begins_from_the_weights_of_step_1_with_new_heads(make_engine, tiny):
-    run = make_engine(tiny())
-    weights = run.state.after_step1 = run.state.weights()
-    with torch.no_grad():
-        for p in run.state.net.parameters():
-            p.add_(1.0)
-    run._begin_attempt(1)
-    now = run.state.net.state_dict()
-    body = [k for k in weights if k.startswith(("encoder.", "energy_head."))]
-    assert body and all(torch.equal(now[k], weights[k]) for k in body)
-    for name in ("projector.layers.0.weight", "nf_projector.layers.0.weight", "prototypes.directions"):
-        assert not torch.equal(now[name], weights[name])
+def test_without_step_2_nothing_is_chosen(make_engine, tiny, monkeypatch):
+    when = []
+    spied(monkeypatch, when)
+    train(make_engine(tiny(step2__iterations=0)))
+    assert when == []
 
 
-def test_step_1_is_run_once_whatever_the_number_of_starts(make_engine, tiny):
-    run = make_engine(tiny(n_init=3))
-    train(run)
-    stages = [(line["stage"], line["attempt"]) for line in run.journal.history if "seen" not in line]
-    assert stages == [("step1", 0), ("step2", 0), ("step2", 1), ("step2", 2)]
-
-
-def test_the_start_sets_labels_and_cluster_sizes(make_engine, tiny):
-    run = make_engine(tiny())
-    set_start(run, seed=0)
-    counts = torch.bincount(run.state.start_labels, minlength=2)
-    assert len(run.state.start_labels) == 80
-    torch.testing.assert_close(run.state.marginals, (counts + 1.0) / (counts.sum() + 2.0))
-
-
-def test_step_2_can_begin_with_the_clusters_of_k_means(make_engine, tiny):
-    """... so that its predictions agree with them, with averaged weights too; otherwise its heads start at random."""
-    agreed = {}
-    for heads in (True, False):
-        run = make_engine(tiny(start__kind="kmeans", start__heads=heads, step1__iterations=0, embedding__iterations=5))
-        for batch in run.stage("embedding", run.config.embedding):
-            run.descend(recipe.embedding_losses(run, batch))
-        set_start(run, seed=0)
-        nets = (run.state.net.eval(), run.state.average)
-        agreed[heads] = [float((net.scores(run.x).argmax(1) == run.state.start_labels).float().mean()) for net in nets]
-    assert min(agreed[True]) > 0.95 > max(agreed[False])
-
-
-def test_equal_cluster_sizes_can_be_asked_for(make_engine, tiny):
-    run = make_engine(tiny(objective__clustering__marginals="uniform"))
-    set_start(run, seed=0)
-    assert run.state.marginals is None
-
-
-def test_the_papers_start_is_random(make_engine, tiny):
-    run = make_engine(tiny(start__kind="none"))
-    assert set_start(run, seed=0) is None and run.state.start_labels is None
-
-
-def test_the_queue_keeps_the_newest_embeddings(make_engine, tiny):
-    run = make_engine(tiny(objective__clustering__queue=3))
-    for value in (1.0, 2.0):
-        run.remember(SimpleNamespace(z=torch.full((4, 8), value), n=2))
-    assert run.state.queue[:, 0].tolist() == [2.0, 2.0, 1.0]
-
-
-def test_frozen_prototypes_wait_while_the_rest_of_the_net_moves(make_engine, tiny):
-    run = make_engine(tiny(start__kind="none", objective__clustering__frozen=3))
-    net, moved = run.state.net, []
+def test_heads_compete_and_then_one_goes_on_alone(make_engine, tiny):
+    run = make_engine(tiny(heads__choose=0.5, heads__starts=()))
+    moved = []
     for batch in run.stage("step2", run.config.step2):
-        before = net.prototypes.directions.clone(), net.projector.layers[0].weight.clone()
+        if run.state.iteration == 3:
+            choice.choose_clusters(run)
+            # Adam goes on with momentum; without it, what has no gradient stays.
+            run.state.optimiser.state.clear()
+        before = run.state.net.clusters.weight.clone(), run.state.net.neutral.weight.clone()
         run.descend(recipe.all_losses(run, batch))
-        after = net.prototypes.directions, net.projector.layers[0].weight
-        moved.append([not torch.equal(a, b) for a, b in zip(before, after, strict=True)])
-    assert moved == [[False, True]] * 3 + [[True, True]] * 3
+        heads = (run.state.net.clusters.weight != before[0]).flatten(1).any(1)
+        moved.append((heads.tolist(), not torch.equal(run.state.net.neutral.weight, before[1])))
+    alone = [i == int(run.state.net.clusters.chosen) for i in range(4)]
+    assert moved == [([True] * 4, True)] * 3 + [(alone, False)] * 3
 
 
 def test_walks_can_be_left_to_every_few_iterations(make_engine, tiny):

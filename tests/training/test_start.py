@@ -1,10 +1,13 @@
-"""The start: a cut of the graph of walks."""
+"""Starts: cuts of the graphs of walks and of neighbours, k-means and mixtures."""
 
 import numpy as np
 import pytest
 
 from gedi import GEDI
-from gedi.training.start import cut_graph, neighbour_space, tightest_kmeans
+from gedi.training import start as starts
+from gedi.training.build import prepare
+from gedi.training.engine import Engine
+from gedi.training.start import KINDS, cut_graph, find_start, sample_of, tightest_kmeans
 
 
 @pytest.fixture(scope="module")
@@ -24,31 +27,27 @@ def agreement(a, b):
 
 def test_walks_that_stay_at_home_give_their_components(strips):
     points, ends, truth = strips
-    start = cut_graph(points, ends, 2, nodes=30, seed=0)
-    assert agreement(start.labels, truth) == 1.0
-    assert start.crossing == 0.0
+    assert agreement(cut_graph(points, ends, 2, nodes=30, seed=0), truth) == 1.0
     assert agreement(tightest_kmeans(points, 2, seed=0, n_init=5)[0], truth) < 0.7  # k-means cuts the strips across
 
 
-def test_walks_that_cross_are_counted(strips):
+def test_a_few_walks_that_cross_do_not_change_the_cut(strips):
     points, ends, truth = strips
     crossed = ends[0].copy()
     crossed[:20, 1] = 1.0  # 20 of the 1,000 walks change strips
-    start = cut_graph(points, [crossed, *ends[1:]], 2, nodes=30, seed=0)
-    assert agreement(start.labels, truth) == 1.0
-    assert start.crossing == pytest.approx(20 / 1000)
+    assert agreement(cut_graph(points, [crossed, *ends[1:]], 2, nodes=30, seed=0), truth) == 1.0
 
 
 def test_the_same_seed_gives_the_same_cut(strips):
     points, ends, _ = strips
     one, two = (cut_graph(points, ends, 3, nodes=30, seed=4) for _ in range(2))
-    assert np.array_equal(one.labels, two.labels) and one.crossing == two.crossing
+    assert np.array_equal(one, two) and len(set(one)) == 3
 
 
 def test_fewer_nodes_than_clusters_and_equal_rows_are_survived():
     points = np.zeros((6, 2))
-    start = cut_graph(points, [points], 3, nodes=1, seed=0)
-    assert start.labels.shape == (6,) and np.isfinite(start.crossing)
+    labels = cut_graph(points, [points], 3, nodes=1, seed=0)
+    assert labels.shape == (6,) and set(labels) <= {0, 1, 2}
 
 
 def test_kmeans_never_asks_for_more_centres_than_rows():
@@ -64,38 +63,76 @@ def test_an_outlier_is_not_the_cheapest_cut(strips):
     ends = [np.concatenate([end, [[30.0, 1.0]]]) for end in ends]
     ends[0][:10, 1] = 1.0
     alone = cut_graph(points, ends, 2, nodes=30, seed=0)
-    assert min(np.bincount(alone.labels)) == 1
+    assert min(np.bincount(alone)) == 1
     kept = cut_graph(points, ends, 2, nodes=30, seed=0, fewest=3)
-    assert agreement(kept.labels[:-1], truth) == 1.0
+    assert agreement(kept[:-1], truth) == 1.0
 
 
-def test_the_space_of_neighbours_tells_curved_components_apart():
-    """k-means on the points cuts two strips across; on their neighbour graph it does not."""
+# ---- in a run ----
+
+
+@pytest.fixture
+def on(tiny):
+    """A function: the engine of a run on rows of its own."""
+
+    def make(rows, n_clusters=2, **changes) -> Engine:
+        return Engine(prepare(rows, tiny(**changes), n_clusters), seed=0)
+
+    return make
+
+
+def curves(n=150):
+    """Two parallel strips, ten times as long as they are far apart: k-means and mixtures of blobs cut them across."""
     rng = np.random.default_rng(1)
-    along = np.concatenate([np.linspace(0, 10, 150)] * 2)
-    points = np.stack([along, np.repeat([0.0, 1.0], 150)], axis=1) + rng.normal(0, 0.02, (300, 2))
-    truth = np.repeat([0, 1], 150)
-    labels = tightest_kmeans(neighbour_space(points), 20, seed=0, n_init=5)[0]
-    assert all(len(set(truth[labels == k])) == 1 for k in set(labels))
-    assert np.array_equal(neighbour_space(points), neighbour_space(points))
+    along = np.concatenate([np.linspace(0, 10, n)] * 2)
+    points = np.stack([along, np.repeat([0.0, 1.0], n)], axis=1) + rng.normal(0, 0.02, (2 * n, 2))
+    return points, np.repeat([0, 1], n)
 
 
-@pytest.mark.parametrize("shape", [(300, 80), (30, 3), (4, 2), (40, 1)])
-def test_the_space_of_neighbours_has_unit_rows_for_any_shape(shape):
-    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
-    space = neighbour_space(x)
-    assert len(space) == len(x) and np.allclose(np.linalg.norm(space, axis=1), 1.0)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_finds_clear_groups_and_the_same_ones_again(blobs, on, kind):
+    one, two = (find_start(on(blobs), kind) for _ in range(2))
+    assert one.shape == (80,) and agreement(one, np.repeat([0, 1], 40)) == 1.0
+    assert np.array_equal(one, two)
 
 
-def test_equal_rows_have_neighbours_too():
-    assert np.isfinite(neighbour_space(np.zeros((50, 3)))).all()
+def test_a_cut_of_neighbours_follows_curves_that_k_means_cuts_across(on):
+    points, truth = curves()
+    points[:, 1] *= 20  # columns are scaled to one unit
+    run = on(points, scaling="none", start__nodes=60)
+    run.x[:, 1] /= 20
+    assert agreement(find_start(run, "neighbours"), truth) == 1.0
+    assert agreement(find_start(run, "kmeans"), truth) < 0.9
 
 
-def test_of_many_rows_a_sample_walks_and_the_others_join_the_nearest_node(strips):
-    points, ends, truth = strips
-    some = [end[::2] for end in ends]
-    start = cut_graph(points[::2], some, 2, nodes=20, seed=0, everyone=np.split(points, 4))
-    assert len(start.labels) == len(points) and agreement(start.labels, truth) == 1.0
+def test_a_mixture_tells_a_dense_group_from_a_wide_one_that_k_means_cuts(on):
+    rng = np.random.default_rng(0)
+    points = np.vstack([rng.normal(0, 3, (150, 2)), rng.normal([4, 0], 0.2, (150, 2))])
+    run, truth = on(points, scaling="none"), np.repeat([0, 1], 150)
+    assert agreement(find_start(run, "mixture"), truth) > 0.97
+    assert agreement(find_start(run, "kmeans"), truth) < 0.9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_survives_rows_that_are_all_alike_and_fewer_rows_than_clusters(on, kind):
+    for rows, n_clusters in ((np.ones((30, 3)), 3), (np.eye(4)[:, :3] + 1e-3, 4)):
+        labels = find_start(on(rows, n_clusters), kind)
+        assert labels.shape == (len(rows),) and set(labels) <= set(range(n_clusters))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_many_rows_a_sample_decides_and_the_others_join(blobs, on, monkeypatch, kind):
+    monkeypatch.setattr(starts, "MOST_ROWS", 50)
+    labels = find_start(on(blobs), kind)
+    assert labels.shape == (80,) and agreement(labels, np.repeat([0, 1], 40)) == 1.0
+
+
+def test_a_sample_repeats_no_row_and_keeps_their_order(monkeypatch):
+    monkeypatch.setattr(starts, "MOST_ROWS", 50)
+    places = sample_of(200, seed=1)
+    assert len(places) == 50 and (np.diff(places) > 0).all() and places.max() < 200
+    assert np.array_equal(sample_of(200, seed=1), places) and not np.array_equal(sample_of(200, seed=2), places)
+    assert np.array_equal(sample_of(30, seed=1), np.arange(30))
 
 
 def test_kmeans_of_a_sample_labels_every_row(monkeypatch):

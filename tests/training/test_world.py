@@ -53,12 +53,13 @@ def both(tmp_path_factory):
 
 
 TERMS = [f"{family}.{kind}" for family, members in kinds().items() for kind in members if kind != "vae"]
+TERMS += [f"{term} after" for term in TERMS if term.startswith(("clustering", "symbolic"))]
 
 
 @pytest.mark.parametrize("term", TERMS)
 def test_two_halves_give_the_loss_and_the_gradients_of_the_whole(both, term):
     one, two = both
-    names = [name for name in one if name.startswith((f"{term}/loss/", f"{term}/gradient/"))]
+    names = [name for name in one if name.startswith((f"{term}/loss/", f"{term}/judged/", f"{term}/gradient/"))]
     assert len(names) > 2 and any(one[name].abs().max() > 1e-3 for name in names if "gradient" in name)
     scale = max(float(one[name].abs().max()) for name in names)  # biases before batch norm have only rounding errors
     for half in two:
@@ -66,9 +67,29 @@ def test_two_halves_give_the_loss_and_the_gradients_of_the_whole(both, term):
             torch.testing.assert_close(half[name] / scale, one[name] / scale, rtol=0, atol=1e-5, msg=name)
 
 
-def test_batch_norm_and_queue_are_those_of_the_whole_batch(both):
+def test_the_terms_are_those_of_the_new_and_of_the_chosen_heads(both):
+    one, _ = both
+    assert "clustering.prior/loss/neutral_clustering_dam" in one and one[
+        "clustering.prior/judged/clustering_dam"
+    ].shape == (4,)
+    assert "clustering.prior after/loss/anchor" in one
+    assert one["clustering.prior after/judged/clustering_dam"].shape == (1,)
+    assert not any("after/loss/neutral" in name for name in one)
+
+
+def test_processes_choose_the_same_clusters(tmp_path):
+    (alone,) = run_processes("chosen", 1, tmp_path / "one")
+    first, second = run_processes("chosen", 2, tmp_path / "two")
+    assert set(first) == set(second) and all(torch.equal(first[name], second[name]) for name in first)
+    assert int(first["0 starts/chosen"]) == int(first["0 starts/average"]) == 2
+    # Walks draw noise of their own on every process; without them, the candidates are those of a single one.
+    assert torch.equal(alone["0 starts/candidates"], first["0 starts/candidates"])
+    assert len(first["4 starts/candidates"]) == 5 and len(first["4 starts/labels"]) == 64
+
+
+def test_batch_norm_is_that_of_the_whole_batch(both):
     one, two = both
-    names = [name for name in one if "/buffer/" in name or name == "clustering.sinkhorn/queue"]
+    names = [name for name in one if "/buffer/" in name]
     assert len(names) > 40
     for half in two:
         for name in names:

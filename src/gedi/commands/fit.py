@@ -132,7 +132,7 @@ def _train(
         try:
             with (
                 stop_on_signal() as should_stop,
-                progress_bar(plan.training) as report,
+                progress_bar() as report,
                 runs.MetricsLog(folder, tensorboard=plan.tensorboard and world.is_main) as log,
             ):
                 shape, groups = data.image_shape, data.groups

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Column
 
 if TYPE_CHECKING:
-    from gedi.training.config import TrainingConfig
     from gedi.training.journal import Progress
 
 
@@ -42,7 +41,7 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def progress_bar(config: TrainingConfig) -> Iterator[Callable[[Progress], None]]:
+def progress_bar() -> Iterator[Callable[[Progress], None]]:
     """A progress bar on standard error; yields the callback that feeds it."""
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -56,19 +55,17 @@ def progress_bar(config: TrainingConfig) -> Iterator[Callable[[Progress], None]]
         TimeRemainingColumn(table_column=Column(min_width=7, **fixed)),
         TextColumn("{task.fields[values]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
     ]
-    shown = {"generative": "energy gap", "clustering_augment": "L_DI(T)", "clustering_dam": "L_DI(p)"}
-    shown |= {"negative_free": "L_NF", "objective": "objective"}
+    shown = {"generative": "energy gap", "objective": "objective", "negative_free": "L_NF"}
+    shown |= {"clustering_augment": "L_DI(T)", "clustering_dam": "L_DI(p)"}
     with Bar(*columns, console=err, expand=True) as bar:
-        tasks: dict[tuple[str, int], Any] = {}
+        tasks: dict[str, Any] = {}
 
         def report(progress: Progress) -> None:
-            key = (progress.stage, progress.attempt)
-            name = progress.stage if config.n_init == 1 else f"{progress.stage} #{progress.attempt + 1}"
-            if key not in tasks:
-                tasks[key] = bar.add_task(name, total=progress.total, values="")
+            if progress.stage not in tasks:
+                tasks[progress.stage] = bar.add_task(progress.stage, total=progress.total, values="")
             values = "  ".join(
                 f"{label} {progress.values[k]:.3g}" for k, label in shown.items() if k in progress.values
             )
-            bar.update(tasks[key], completed=progress.iteration, values=values)
+            bar.update(tasks[progress.stage], completed=progress.iteration, values=values)
 
         yield report

@@ -19,7 +19,7 @@ from gedi.data.scaled_rows import Rows
 from gedi.errors import ConfigError
 from gedi.settings import Natural, NotNegative, Rule, Share
 
-Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], torch.Tensor]
+Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], tuple[torch.Tensor, torch.Tensor]]
 HALF_TURN = Rule("lie between 0 and 0.5", lambda turn: 0 <= turn <= 0.5)
 
 
@@ -28,12 +28,13 @@ class AugmentConfig:
     """T(x'|x), in units of the scaled data."""
 
     noise: NotNegative | None = None  # standard deviation of additive noise; None: the data's resolution
-    neighbours: Natural = 0  # rows: move towards one of this many nearest neighbours (0: do not)
-    towards: float = 0.0  # ... by at most this share of the way
+    both: bool = True  # both views are changed (paper: x itself, and a view of it)
+    neighbours: Natural = 10  # the second view is that of one of this many mutual nearest neighbours (0: of x itself)
     shift: float = 0.0  # images: largest shift in pixels
     rotate: float = 0.0  # images: largest rotation in degrees
     scale: float = 0.0  # images: largest relative change of size
     shear: float = 0.0  # images: largest shear
+    elastic: NotNegative = 0.0  # images: standard deviation of smooth random displacements, in half sides of the image
     crop: Natural = 0  # images: random crop after reflecting the border by this many pixels
     flip: bool = False  # images: mirror left and right, one time in two
     jitter: Share = 0.0  # images: chance that colours are jittered, by the next four
@@ -51,28 +52,35 @@ def row_augmentation(
     *,
     box: tuple[float, float] | None = None,
 ) -> Augment:
-    """The view ``augment(x, rows, generator)`` of rows x of ``data``; ``rows`` are their places in it.
+    """The two views ``augment(x, rows, generator)`` of rows x of ``data``; ``rows`` are their places in it.
 
-    Crop, flip and colours come first, then the affine change, the move towards a neighbour, and noise last. ``box`` is
-    black and white; colours can only be changed if it is known. What is switched off draws no random numbers.
+    Crop, flip and colours come first, then the affine change, and noise last. ``box`` is black and white; colours can
+    only be changed if it is known. What is switched off draws no random numbers.
     """
     changes_images = _check_image_settings(settings, image_shape, box)
     table = neighbour_table(data, settings.neighbours) if settings.neighbours else None
-    is_affine = any((settings.shift, settings.rotate, settings.scale, settings.shear))
+    moves = any((settings.shift, settings.rotate, settings.scale, settings.shear, settings.elastic))
 
-    def augment(x: torch.Tensor, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        if image_shape is not None and (changes_images or is_affine):
+    def view(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        if image_shape is not None and (changes_images or moves):
             height, width, channels = image_shape
             images = x.view(len(x), height, width, channels).permute(0, 3, 1, 2)
             if changes_images:
                 images = change_images(images, settings, generator, box=box)
-            if is_affine:
+            if moves:
                 images = affine(images, settings, generator)
             x = images.permute(0, 2, 3, 1).reshape(len(x), -1)
-        if table is not None:
-            picked = pick(table[rows].to(x.device), generator).to(data.device)
-            x = towards_neighbour(x, data[picked].to(x.device), settings.towards, generator)
         return x + (settings.noise or 0.0) * torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
+
+    def augment(x: torch.Tensor, rows: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        near = x
+        if table is not None:
+            picked = pick(table[rows.to(table.device)].to(generator.device), generator)
+            near = data[picked.to(data.device)].to(x.device)
+        if not settings.both:
+            return x, view(near, generator)
+        first, second = view(torch.cat([x, near]), generator).chunk(2)
+        return first, second
 
     return augment
 
@@ -103,7 +111,7 @@ def _check_image_settings(
 
 
 def affine(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
-    """Random shift (pixels), rotation (degrees), change of size and shear of images [n, C, H, W]."""
+    """Random shift (pixels), rotation (degrees), change of size, shear and elastic change of images [n, C, H, W]."""
     n, _, height, width = x.shape
 
     def between(most: float) -> torch.Tensor:
@@ -115,6 +123,10 @@ def affine(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator)
     theta[:, 0, 0], theta[:, 0, 1], theta[:, 0, 2] = cos, -sin + slant, between(2 * settings.shift / width)
     theta[:, 1, 0], theta[:, 1, 1], theta[:, 1, 2] = sin, cos, between(2 * settings.shift / height)
     grid = F.affine_grid(theta.to(x.dtype), list(x.shape), align_corners=False)
+    if settings.elastic:
+        knots = settings.elastic * torch.randn((n, 2, 4, 4), generator=generator, device=x.device, dtype=x.dtype)
+        smooth = F.interpolate(knots, size=(height, width), mode="bicubic", align_corners=True)
+        grid = grid + smooth.permute(0, 2, 3, 1)
     # 'border' repeats the frame: zero would be the mean pixel of scaled data, not the background.
     return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
 
@@ -198,18 +210,10 @@ def _jitter(step: int, x: torch.Tensor, amount: torch.Tensor) -> torch.Tensor:
     return enhance.adjust_hue(x, 2 * math.pi * amount)
 
 
-# ---- towards a neighbour ----
+# ---- neighbours ----
 
 
 def pick(table: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """One entry of every row of ``table``, uniformly."""
     column = torch.randint(table.shape[1], (len(table), 1), generator=generator, device=table.device)
     return table.gather(1, column).squeeze(1)
-
-
-def towards_neighbour(
-    x: torch.Tensor, neighbour: torch.Tensor, most: float, generator: torch.Generator
-) -> torch.Tensor:
-    """A point between x and a neighbour, at most the share ``most`` of the way."""
-    share = most * torch.rand((len(x), 1), generator=generator, dtype=x.dtype, device=x.device)
-    return x + share * (neighbour - x)

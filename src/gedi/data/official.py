@@ -80,7 +80,7 @@ def find(name: str, split: str, root: Path) -> Found | None:
 
 @contextmanager
 def _reading(path: Path, kind: str, *also: type[Exception]) -> Iterator[None]:
-    """Whatever goes wrong inside means that the file is damaged, unless a DataError knows better."""
+    """Any failure inside means that the file is damaged, unless it already is a DataError."""
     try:
         yield
     except DataError:
@@ -114,7 +114,7 @@ def _is_another_set(name: str, split: str, labels: Path) -> bool:
         with _open(labels) as file:
             first = tuple(file.read(18)[8:])
     except DAMAGE:
-        return False  # reading it will say what is wrong
+        return False  # reading the file will report the problem
     return any(first == known for (other, s), known in FIRST_LABELS.items() if s == split and other != name)
 
 

@@ -19,7 +19,7 @@ FAR = 1e15  # in units of the spread: values beyond are clipped, as float32 ends
 class Scaler:
     """Subtracts the mean of each feature and divides by a standard deviation.
 
-    mode="global" divides by one number for all features, which keeps the geometry (circles stay circles);
+    mode="global" has one mean and one deviation for all features, which keeps the geometry (circles stay circles);
     mode="feature" divides each feature by its own, for columns in unrelated units; mode="none" changes nothing.
     mode="pixels" maps black to -1 and white to 1. Black and white are 0 and 255 for bytes; for other numbers they are 0
     and 1 if all values lie between, else the smallest and the largest value.
@@ -46,6 +46,9 @@ class Scaler:
             self.centre, self.scale = np.full(x.shape[1], (black + white) / 2), np.array((white - black) / 2)
             return self
         self.centre, variance, largest = _moments(x, axis=0 if self.mode == "feature" else None)
+        if self.mode == "global":  # one centre, too: an image that is moved must not leave its mean behind
+            variance = variance + self.centre.var()
+            self.centre = np.full_like(self.centre, self.centre.mean())
         std = np.sqrt(variance)
         # The mean of a constant column is off by a rounding error, which must not become its scale.
         rounding = 10 * np.finfo(np.float64).eps * largest

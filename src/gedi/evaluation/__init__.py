@@ -1,15 +1,17 @@
 """How good a model is: clusters against labels, features, samples, and out-of-distribution scores."""
 
-from gedi.evaluation.agreement import accuracy, ari, clustering_scores, label_scores, nmi, nmi_batch64
-from gedi.evaluation.features import knn_accuracy, linear_probe
+from gedi.evaluation.agreement import accuracy, ami, ari, clustering_scores, label_scores, nmi, nmi_batch64
+from gedi.evaluation.features import knn_accuracy, linear_probe, sgd_probe
 from gedi.evaluation.fid import feature_frechet, frechet_distance, inception_fid
-from gedi.evaluation.ood import auroc, ood_scores
+from gedi.evaluation.ood import auroc, density_scores, ood_scores
 
 __all__ = [
     "accuracy",
+    "ami",
     "ari",
     "auroc",
     "clustering_scores",
+    "density_scores",
     "feature_frechet",
     "frechet_distance",
     "inception_fid",
@@ -19,4 +21,5 @@ __all__ = [
     "nmi",
     "nmi_batch64",
     "ood_scores",
+    "sgd_probe",
 ]

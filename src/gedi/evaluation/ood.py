@@ -10,10 +10,15 @@ from numpy.typing import ArrayLike
 from gedi.errors import DataError
 
 
-class Scorer(Protocol):
-    """Anything with the two scores."""
+class Density(Protocol):
+    """Anything with a log p."""
 
     def score_samples(self, x: np.ndarray) -> np.ndarray: ...
+
+
+class Scorer(Density, Protocol):
+    """Anything with the two scores."""
+
     def ood_score(self, x: np.ndarray) -> np.ndarray: ...
 
 
@@ -37,4 +42,20 @@ def ood_scores(model: Scorer, own: np.ndarray, foreign: np.ndarray) -> dict[str,
     return {
         "auroc_gradient": auroc(model.ood_score(own), model.ood_score(foreign)),
         "auroc_log_density": auroc(model.score_samples(own), model.score_samples(foreign)),
+    }
+
+
+def density_scores(model: Density, rows: np.ndarray, *, seed: int = 0) -> dict[str, float]:
+    """AUROC of log p of held-out rows [n, d] against two kinds of rows that anything can make.
+
+    ``auroc_uniform``: uniform noise in the rows' own box. ``auroc_shuffled``: the rows with every column shuffled, so
+    that each column keeps its values and only their dependence is lost.
+    """
+    rng = np.random.default_rng(seed)
+    own = model.score_samples(rows)
+    uniform = rng.uniform(rows.min(0), rows.max(0), rows.shape)
+    shuffled = rng.permuted(rows, axis=0)
+    return {
+        "auroc_uniform": auroc(own, model.score_samples(uniform)),
+        "auroc_shuffled": auroc(own, model.score_samples(shuffled)),
     }

@@ -17,39 +17,41 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.cluster import AgglomerativeClustering, KMeans, SpectralClustering
+from sklearn.cluster import AgglomerativeClustering, SpectralClustering
+from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import KNeighborsClassifier
 
 from gedi import __version__, runs
 from gedi.data import check_rows, load, toys
 from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS
-from gedi.errors import ConfigError
-from gedi.evaluation import clustering_scores
+from gedi.errors import ConfigError, DataError
+from gedi.evaluation import clustering_scores, density_scores
 from gedi.experiments import Budget, Say
 from gedi.experiments.workers import in_processes, tell
 from gedi.files.writing import finite
-from gedi.training.build import prepare
+from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.cost import duration, estimate
 from gedi.training.fit import fit_prepared
 from gedi.training.guard import DivergedError, GuardWarning
-from gedi.training.methods import ABLATIONS, with_method
+from gedi.training.methods import ablate, with_method
 from gedi.training.model import TrainedModel
 from gedi.training.presets import preset
+from gedi.training.start import tightest_kmeans
 
 CELLS, MODELS = "cells.jsonl", "models"
 WATCHED = ("generative", "energy_size")  # terms whose largest value shows how calm a fit was
 Measured = dict[str, Any]
-# Defaults of settings that were added after cells had been published. They are left out of the key, so that the cells
-# published before are still found.
-ADDED_LATER = {("net", "norm"): "none", ("dam", "every"): 1, ("start", "tries"): 1, ("start", "heads"): False}
+THIN = 0.02  # deviation of the noise in columns added to a toy
+MOST_SCORED = 10_000  # test rows for which log p is computed, at most
+UNTRAINED = "untrained"  # GEDI's net as it starts, and k-means of its representation
 
 BASELINES: dict[str, dict[str, Any]] = {
     "kmeans": {"n_init": 10},
     "spectral": {"affinity": "nearest_neighbors", "n_neighbors": 10, "assign_labels": "kmeans"},
     "ward": {"linkage": "ward"},
 }
-ESTIMATORS: dict[str, Any] = {"kmeans": KMeans, "spectral": SpectralClustering, "ward": AgglomerativeClustering}
+ESTIMATORS: dict[str, Any] = {"spectral": SpectralClustering, "ward": AgglomerativeClustering}
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,16 @@ class Cell:
     dataset: str
     n_clusters: int
     seed: int = 0  # of the data and of the fit
-    method: str = "gedi"  # gedi, jem, swav, kmeans, spectral, ward
+    method: str = "gedi"  # a name of `gedi.training.methods.METHODS` or `BASELINES`, or untrained
     preset: str | None = None
-    variant: str = "full"  # a name of `gedi.training.methods.ABLATIONS`
+    variant: str = "full"  # names of `gedi.training.methods.ABLATIONS`, joined by " + "
     dam_steps: int | None = None  # T
     iterations: int | None = None  # cap on each step's iterations
     rows: int | None = None  # training points, and test points
     noise: float | None = None  # toys: standard deviation of the noise
     rotate: float = 0.0  # toys: degrees
     weights: tuple[float, float] | None = None  # moons: shares of the two
+    columns: int | None = None  # toys: this many columns, all but the toy's of thin noise, under a random rotation
     guarded: bool = True  # False: a run that diverges is trained to its end all the same
     asks_cost: ClassVar[bool] = False  # announce the cost before the fit, and keep the estimate beside the time taken
 
@@ -79,12 +82,8 @@ class Cell:
         and does not get the old numbers.
         """
         data = [self.dataset, self.n_clusters, self.seed, self.method]
-        data += [self.rows, self.noise, self.rotate, list(self.weights) if self.weights else None]
-        settings = self.settings()
-        for (group, name), default in ADDED_LATER.items():
-            if settings.get(group, {}).get(name) == default:
-                del settings[group][name]
-        text = json.dumps([__version__, data, settings], sort_keys=True)
+        data += [self.rows, self.noise, self.rotate, list(self.weights) if self.weights else None, self.columns]
+        text = json.dumps([__version__, data, self.settings()], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         return f"{self.dataset}-{self.method}-c{self.n_clusters}-s{self.seed}-{digest}"
 
@@ -96,18 +95,19 @@ class Cell:
 
     def config(self) -> TrainingConfig:
         """The training settings, before those that depend on the data are filled in. Baselines have none."""
-        if self.variant not in ABLATIONS:
-            raise ConfigError(f"Unknown variant {self.variant!r}: choose one of {', '.join(ABLATIONS)}.")
         image_shape = self.image_shape()
-        n_features = math.prod(image_shape) if image_shape else 2
-        config = with_method(preset(self.preset, n_features=n_features, image_shape=image_shape), self.method)
-        ABLATIONS[self.variant](config)
+        n_features = math.prod(image_shape) if image_shape else self.columns or 2
+        method = "gedi" if self.method == UNTRAINED else self.method
+        config = with_method(preset(self.preset, n_features=n_features, image_shape=image_shape), method)
+        ablate(config, self.variant)
         config.guard.action = "rollback" if self.guarded else "watch"
         if self.dam_steps is not None:
             config.dam.steps = self.dam_steps
         if self.iterations is not None:
-            for stage in (config.step1, config.embedding, config.step2):
+            for stage in (config.step1, config.step2):
                 stage.iterations = min(stage.iterations, self.iterations)
+        if self.method == UNTRAINED:
+            config.objective, config.step1.iterations, config.step2.iterations = {}, 0, 0
         return config
 
     def image_shape(self) -> tuple[int, ...] | None:
@@ -118,7 +118,8 @@ class Cell:
         parts = [self.dataset, self.method, self.variant if self.variant != "full" else "", self.preset or ""]
         parts += [f"T={self.dam_steps}" if self.dam_steps is not None else "", f"c={self.n_clusters}"]
         parts += [f"noise {self.noise:g}" if self.noise is not None else "", f"{self.rotate:g}°" if self.rotate else ""]
-        parts += ["/".join(f"{w:g}" for w in self.weights) if self.weights else "", f"seed {self.seed}"]
+        parts += ["/".join(f"{w:g}" for w in self.weights) if self.weights else ""]
+        parts += [f"{self.columns} columns" if self.columns else "", f"seed {self.seed}"]
         return " ".join(p for p in parts if p)
 
 
@@ -151,6 +152,8 @@ def cell_data(cell: Cell) -> CellData:
         x_test, y_test = make(cell.rows or TOY_ROWS["test"], seed=cell.seed + TEST_SEED_OFFSET)
         if cell.rotate:
             x_train, x_test = toys.rotate(x_train, cell.rotate), toys.rotate(x_test, cell.rotate)
+        if cell.columns:
+            x_train, x_test = in_columns((x_train, x_test), cell.columns, cell.seed)
         return CellData(x_train, x_test, y_test)
     train, test = (load(cell.dataset, split=split, n=cell.rows, seed=cell.seed) for split in ("train", "test"))
     if test.y is None:
@@ -158,19 +161,34 @@ def cell_data(cell: Cell) -> CellData:
     return CellData(_images(train.x, train.image_shape), _images(test.x, test.image_shape), test.y)
 
 
+def in_columns(tables: Iterable[np.ndarray], columns: int, seed: int) -> list[np.ndarray]:
+    """Rows in more columns, those added of noise with deviation `THIN`, and all tables under one random rotation."""
+    rng = np.random.default_rng(seed)
+    rotation, _ = np.linalg.qr(rng.standard_normal((columns, columns)))
+    wide = [np.hstack([x, THIN * rng.standard_normal((len(x), columns - x.shape[1]))]) for x in tables]
+    return [(x @ rotation).astype(np.float32) for x in wide]
+
+
 def measure(
-    cell: Cell, models: Path | None = None, data: CellData | None = None, *, more: More | None = None
+    cell: Cell,
+    models: Path | None = None,
+    data: CellData | None = None,
+    *,
+    more: More | None = None,
+    fit: Callable[[Cell, CellData, Path | None], Fit] | None = None,
 ) -> Measured:
     """Fit one cell and measure it on its test split; with ``models``, the trained model is saved there too.
 
-    ``more`` adds numbers of the trained model. It may replace the scores and labels, for models without clusters. The
-    time it takes is not counted as the fit's.
+    Where there is a density, its log p is measured on test rows, too. ``random_labels`` are the scores of the same
+    labels in random order: what chance gives at these cluster sizes. ``more`` adds numbers of the trained model. It may
+    replace the scores and labels, for models without clusters. The time all this takes is not counted as the fit's.
+    ``fit`` is used in place of the method's own.
     """
     data = data or cell_data(cell)
     began = time.monotonic()
     diverged: dict[str, Any] = {}
     try:
-        fit = _fit_baseline if cell.method in BASELINES else _fit_gedi
+        fit = fit or (_fit_baseline if cell.method in BASELINES else _fit_gedi)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*columns are constant")  # the dark frame of the digits
             warnings.simplefilter("ignore", GuardWarning)  # its events are kept with the numbers
@@ -178,13 +196,17 @@ def measure(
     except DivergedError as error:
         # A diverged model cannot tell rows apart: one cluster, NMI 0.
         labels, diverged = np.zeros(len(data.x_test), dtype=int), {"diverged": str(error), "guard": error.events}
-        numbers = {"objective": None, "walk_crossing": None, "gradient_evaluations": None, "config": cell.settings()}
+        numbers = {"objective": None, "gradient_evaluations": None, "config": cell.settings()}
         model = None
     seconds = time.monotonic() - began
+    if model is not None and model.has_density:
+        numbers |= _of_density(cell, model, data)
     if more is not None:
         numbers |= more(cell, model, data)
     measured = {"key": cell.key, "cell": asdict(cell), **clustering_scores(data.y_test, labels), **diverged}
     measured |= {"seconds": round(seconds, 2), "labels": labels.tolist(), **numbers, "provenance": runs.provenance()}
+    shuffled = np.random.default_rng(cell.seed).permutation(measured["labels"])
+    measured["random_labels"] = clustering_scores(data.y_test, shuffled)
     return json.loads(json.dumps(finite(measured)))
 
 
@@ -260,27 +282,47 @@ def _append(path: Path, measured: Measured) -> None:
 # ---- fitting ----
 
 
-def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> Fit:
-    # Drawn as scikit-learn draws it, so that the fit equals GEDI(..., random_state=cell.seed).
-    seed = int(np.random.RandomState(cell.seed).randint(2**31 - 1))
+def fit_seed(cell: Cell) -> int:
+    """Drawn as scikit-learn draws it, so that the fit equals GEDI(..., random_state=cell.seed)."""
+    return int(np.random.RandomState(cell.seed).randint(2**31 - 1))
+
+
+def prepared(cell: Cell, data: CellData) -> Prepared:
+    """What the cell's fit trains on and towards."""
     shape = data.x_train.shape[1:]
-    is_bytes = data.x_train.dtype == np.uint8  # images: keep one byte per pixel rather than eight
-    rows, test = (
-        check_rows(x.reshape(len(x), -1), n_clusters=None, images=is_bytes) for x in (data.x_train, data.x_test)
-    )
-    ready = prepare(rows, check(cell.config()), cell.n_clusters, image_shape=shape if len(shape) == 3 else None)
+    image_shape = shape if len(shape) == 3 else None
+    return prepare(_checked(data.x_train), check(cell.config()), cell.n_clusters, image_shape=image_shape)
+
+
+def _checked(x: np.ndarray) -> np.ndarray:
+    """Rows [n, d]; images keep one byte per pixel rather than eight."""
+    return check_rows(x.reshape(len(x), -1), n_clusters=None, images=x.dtype == np.uint8)
+
+
+def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> Fit:
+    ready, test = prepared(cell, data), _checked(data.x_test)
     expected = estimate(ready) if cell.asks_cost else None
     if expected:
         tell(f"{cell}: {expected.in_words(ready.config)}")
-    model = fit_prepared(ready, seed=seed)
+    model = fit_prepared(ready, seed=fit_seed(cell))
     if models is not None:
         _keep(model, models / cell.key)
-    names = ("objective", "walk_crossing", "gradient_evaluations", "guard")
+    names = ("objective", "candidates", "gradient_evaluations", "guard")
     numbers = {name: model.results.get(name) for name in names} | {"config": to_dict(model.config)}
     if expected:
         numbers |= {"estimated_seconds": expected.seconds, "training_seconds": model.results["seconds"]}
     largest = {name: max((abs(line[name]) for line in model.history if name in line), default=None) for name in WATCHED}
-    return model.predict(test), numbers | {"largest": largest}, model
+    if cell.method == UNTRAINED:
+        labels = kmeans_labels(cell, model.represent(_checked(data.x_train)), model.represent(test))
+    else:
+        labels = model.predict(test)
+    return labels, numbers | {"largest": largest}, model
+
+
+def kmeans_labels(cell: Cell, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Clusters of the test rows: the nearest of the centres that k-means finds among (10,000 of) the training rows."""
+    _, centres = tightest_kmeans(train, cell.n_clusters, cell.seed, n_init=BASELINES["kmeans"]["n_init"])
+    return pairwise_distances_argmin(test, centres)
 
 
 def _keep(model: TrainedModel, folder: Path) -> None:
@@ -294,16 +336,29 @@ def _keep(model: TrainedModel, folder: Path) -> None:
 
 
 def _fit_baseline(cell: Cell, data: CellData, models: Path | None) -> Fit:
-    x, x_test = (rows.reshape(len(rows), -1) for rows in (data.x_train, data.x_test))
+    x, x_test = (rows.reshape(len(rows), -1).astype(np.float32) for rows in (data.x_train, data.x_test))
+    numbers = {"objective": None, "gradient_evaluations": 0, "config": cell.settings()}
+    if cell.method == "kmeans":
+        return kmeans_labels(cell, x, x_test), numbers, None
     seed = {} if cell.method == "ward" else {"random_state": cell.seed}  # Ward leaves nothing to chance
     with warnings.catch_warnings():
         # Rings far apart make an unconnected graph. Spectral clustering warns of it, and copes.
         warnings.filterwarnings("ignore", message="Graph is not fully connected")
         fitted = ESTIMATORS[cell.method](cell.n_clusters, **BASELINES[cell.method], **seed).fit(x)
-    if cell.method != "kmeans":  # it cannot label new points: they get the label of the nearest training point
-        fitted = KNeighborsClassifier(n_neighbors=1).fit(x, fitted.labels_)
-    numbers = {"objective": None, "walk_crossing": None, "gradient_evaluations": 0, "config": cell.settings()}
-    return np.asarray(fitted.predict(x_test)), numbers, None
+    # These cannot label new points: they get the label of the nearest training point.
+    nearest = KNeighborsClassifier(n_neighbors=1).fit(x, fitted.labels_)
+    return np.asarray(nearest.predict(x_test)), numbers, None
+
+
+def _of_density(cell: Cell, model: TrainedModel, data: CellData) -> Measured:
+    """How well log p tells test rows, at most `MOST_SCORED`, from noise; nothing if it is not a number there."""
+    x, places = data.x_test, np.arange(len(data.x_test))
+    if len(x) > MOST_SCORED:
+        places = np.sort(np.random.default_rng(cell.seed).choice(len(x), MOST_SCORED, replace=False))
+    try:
+        return density_scores(model, x[places].reshape(len(places), -1), seed=cell.seed)
+    except DataError:  # a run that is trained to its end wherever it leads may have lost its density
+        return {}
 
 
 @functools.cache

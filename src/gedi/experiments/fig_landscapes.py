@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +13,9 @@ from matplotlib.figure import Figure
 from gedi import runs
 from gedi.errors import DataError
 from gedi.experiments import Outcome, Request, plots
-from gedi.experiments.cells import MODELS, cell_data, cells_of
-from gedi.experiments.tabulate import Entry, Results, mean, of_row, spread_note, tabulate
+from gedi.experiments.cells import MODELS, cell_data, cells_of, measure
+from gedi.experiments.scores import lacks_walks, of_walks
+from gedi.experiments.tabulate import DENSITY, NOTE_AUROC, Entry, Results, means, of_row, spread_note, tabulate
 from gedi.report.plane import walk_paths
 from gedi.training.model import TrainedModel
 
@@ -56,14 +58,21 @@ def fig_landscapes(request: Request) -> Outcome:
         "Clusters, energy landscapes, DAM walks and samples",
         parts=("dataset",),
         cells={(data,): cells_of(budget, data, 2) for data in DATASETS},
-        columns={"data set": of_row(str), "NMI": mean(), "walks that change cluster": _crossing},
+        columns={
+            "data set": of_row(str),
+            **means("nmi", "ami", *DENSITY),
+            "walks that change cluster": _crossing,
+        },
         notes=[
             spread_note(budget),
             f"The picture shows seed {budget.seeds[0]}: training points by cluster, log p (cut off {SHOWN:g} nats or "
             "more below typical data), DAM walks from training points (a dot at each start), and samples of the model.",
+            NOTE_AUROC,
         ],
         draw=draw,
         keep_models=True,
+        measure=functools.partial(measure, more=of_walks),
+        lacks=lacks_walks,
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gedi import runs
 from gedi.experiments import Budget, cells
-from gedi.experiments.cells import CELLS, MODELS, Cell, Measured, cell_data, read_cells
+from gedi.experiments.cells import CELLS, MODELS, UNTRAINED, Cell, Measured, cell_data, has_model, read_cells
 from gedi.experiments.scores import CLASSES, drawn, of_image_fit, of_samples
 from gedi.experiments.tabulate import NAMES
 from gedi.training.config import TrainingConfig
@@ -19,30 +19,34 @@ from gedi.training.state import TRAINED
 TITLES = {"svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 SHAPE = (32, 32, 3)
 LAPTOP = "images"  # the preset of the laptop scale
-LONGER = 1_600  # iterations of the stage of L_NF at that scale, instead of the preset's
-QUEUE = 3_840  # SwAV's own
-EPOCHS = 100  # of every method in the paper: its 'Iters' make about as many at a batch of 64
-FROZEN = {"smoke": 5, LAPTOP: 150}  # iterations in which SwAV's prototypes are frozen: an epoch of 10,000 images
 
 
 class Row(NamedTuple):
-    """A line of the paper's tables: a method, or GEDI with something left out."""
+    """A line of the tables: a method, GEDI with something left out or added, or a baseline."""
 
     title: str
     method: str
     variant: str = "full"
 
 
+# The paper's GEDI has one encoder and L_NF; its ablation is in the last three rows, whatever our default is.
 ROWS = {
     "jem": Row(NAMES["jem"], "jem"),
     "barlow": Row(NAMES["barlow"], "barlow"),
     "swav": Row(NAMES["swav"], "swav"),
-    "no-nf-2-encoders": Row("no NF, 2 encoders", "gedi", "no NF, 2 encoders"),
-    "no-nf": Row("no NF", "gedi", "no NF"),
     "gedi": Row(NAMES["gedi"], "gedi"),
+    "no-nf-2-encoders": Row("no NF, 2 encoders", "gedi", "no NF, 2 encoders"),
+    "no-nf": Row("no NF", "gedi", "no NF + one encoder"),
+    "with-nf": Row("with L_NF", "gedi", "with L_NF + one encoder"),
 }
 METHODS = ("jem", "barlow", "swav", "gedi")
-ABLATIONS = ("no-nf-2-encoders", "no-nf", "gedi")
+ABLATIONS = ("no-nf-2-encoders", "no-nf", "with-nf")
+BASELINES = {"kmeans": Row("k-means of pixels", "kmeans"), UNTRAINED: Row(NAMES[UNTRAINED], UNTRAINED)}
+
+
+def printed_as(row: str) -> str:
+    """What a row is called in the paper's tables."""
+    return "gedi" if row == "with-nf" else row
 
 
 @dataclass(frozen=True)
@@ -56,26 +60,23 @@ class ImageCell(Cell):
 
     def config(self) -> TrainingConfig:
         config = super().config()
+        if self.method == UNTRAINED:
+            return config
         if self.preset == LAPTOP:
             config.augment.flip = preset(f"paper-{self.dataset}", n_features=2).augment.flip
             if (self.method, self.variant) != ("gedi", "full"):
                 hold_to(config, passes(replace(self, method="gedi", variant="full").config()))
-            else:
-                config.embedding.iterations = min(LONGER, self.iterations or LONGER)
-        if self.preset == f"paper-{self.dataset}" and self.method in ("barlow", "swav"):
+        if self.preset == f"paper-{self.dataset}" and self.method in ("jem", "barlow", "swav"):
             # `with_method` gives a baseline the iterations of both of GEDI's steps; the paper gives it those of one.
-            config.embedding.iterations //= 2
+            config.step1.iterations //= 2
             config.step2.iterations //= 2
-        if self.method == "swav":
-            clustering = config.objective["clustering"]
-            frozen = FROZEN.get(self.preset or "", config.step2.iterations // EPOCHS)
-            config.objective["clustering"] = replace(clustering, queue=clustering.queue or QUEUE, frozen=frozen)
         return config
 
     @property
     def row(self) -> str:
-        """Its name in `ROWS`."""
-        return next(name for name, row in ROWS.items() if row[1:] == (self.method, self.variant))
+        """Its name in `ROWS` or `BASELINES`."""
+        rows = ROWS | BASELINES
+        return next(name for name, row in rows.items() if row[1:] == (self.method, self.variant))
 
     def picture(self, out: Path) -> Path:
         """Where its samples are drawn."""
@@ -85,11 +86,11 @@ class ImageCell(Cell):
 def cells_of(budget: Budget, data: str, row: str) -> list[ImageCell]:
     """The cells of one row on one data set, one per seed."""
     preset = {"smoke": "smoke", "laptop": LAPTOP}.get(budget.scale, f"paper-{data}")
-    _, method, variant = ROWS[row]
-    return [
-        ImageCell(data, CLASSES[data], seed, method, preset, variant, rows=budget.rows, iterations=budget.iterations)
-        for seed in budget.seeds
-    ]
+    _, method, variant = (ROWS | BASELINES)[row]
+    cell = ImageCell(data, CLASSES[data], method=method, variant=variant, rows=budget.rows)
+    if row != "kmeans":
+        cell = replace(cell, preset=preset, iterations=budget.iterations)
+    return [replace(cell, seed=seed) for seed in budget.seeds]
 
 
 def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) -> Measured:
@@ -104,13 +105,14 @@ def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) 
         if before is not None and (models / cell.key).is_dir():
             data = cell_data(cell)
             return before | of_samples(cell, drawn(cell, runs.load(models / cell.key), data), data)
-    picture = None if out is None or "generative" not in cell.config().objective else cell.picture(out)
+    has_density = cell.method not in cells.BASELINES and "generative" in cell.config().objective
+    picture = cell.picture(out) if out is not None and has_density else None
     return cells.measure(cell, models, more=functools.partial(of_image_fit, picture=picture))
 
 
 def lacks_fid(measured: Measured) -> bool:
     """Whether a fit was measured without FID, because there were no weights for it."""
-    return "diverged" not in measured and "fid_fresh" not in measured
+    return has_model(measured) and "fid_fresh" not in measured
 
 
 # ---- equal compute ----
@@ -135,7 +137,7 @@ def per_iteration(config: TrainingConfig, stage: str) -> float:
     if stage == "step1":
         return getattr(config, stage).batch_size * density
     views: float = 2 * UPDATE
-    if stage == "step2" and any(term.walks for term in terms.values()):
+    if any(term.walks for term in terms.values()):
         views += (UPDATE + (GRADIENT + LOG_P) * config.dam.steps) / config.dam.every
     return getattr(config, stage).batch_size * (views + (density / every if every else 0))
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.metrics import pairwise_distances_argmin
 
 from gedi.data import load
 from gedi.evaluation import (
@@ -22,12 +21,13 @@ from gedi.evaluation import (
     knn_accuracy,
     linear_probe,
     nmi,
+    sgd_probe,
 )
-from gedi.experiments.cells import Cell, CellData, Measured
+from gedi.experiments.cells import Cell, CellData, Measured, kmeans_labels
 from gedi.experiments.plots import image_panels, save
 from gedi.nets import ResNet8
+from gedi.report.plane import walk_paths
 from gedi.training.model import TrainedModel
-from gedi.training.start import tightest_kmeans
 
 CLASSES = {"svhn": 10, "cifar10": 10, "cifar100": 100}  # of the image data sets; also the number of clusters
 INCEPTION = "GEDI_INCEPTION"  # variable with the path of the Inception weights: without it there is no FID
@@ -35,6 +35,7 @@ FEATURES = 32  # width of the untrained net: small, so that a few hundred sample
 CHAINS, FRESH, LONGEST = 1_000, 128, 100  # samples from the buffer, samples by fresh chains, most steps of those
 MOST = 10_000  # test images for which log p and its gradient are computed, at most
 SHOWN = 32  # images per panel
+WALKS = 2_000  # walks whose ends are compared with their beginnings
 
 OOD = {"gradient": "ood_score", "log_density": "score_samples"}  # criteria, and the model's methods that compute them
 IMAGE_SCORES = ("frechet_buffer", "frechet_fresh", "frechet_real", "frechet_noise", "fid_buffer", "fid_fresh")
@@ -74,34 +75,27 @@ def represented(model: TrainedModel | None, data: CellData) -> tuple[np.ndarray,
     return (train, test) if model is None else (model.represent(train), model.represent(test))
 
 
-def kmeans_labels(cell: Cell, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Clusters of the test rows: the nearest of the centres that k-means finds among the training rows."""
-    _, centres = tightest_kmeans(train, cell.n_clusters, cell.seed, n_init=10)
-    return pairwise_distances_argmin(test, centres)
-
-
 def probes(cell: Cell, train: np.ndarray, test: np.ndarray, y_test: np.ndarray) -> Measured:
-    """Accuracy of a linear classifier and of 20 neighbours that know the training rows' labels."""
+    """Accuracy of two linear probes and of 20 neighbours that know the training rows' labels."""
     y_train = load(cell.dataset, n=cell.rows, seed=cell.seed).y
     assert y_train is not None
     if cell.dataset == "digits":  # one split only: learn from every other image, test on the rest
         train, test, y_train, y_test = train[::2], test[1::2], y_train[::2], y_test[1::2]
     # One unit for all features: the paper's learning rate suits representations of about this size.
     unit = float(np.std(train)) or 1.0
-    probe = linear_probe(train / unit, y_train, test / unit, y_test)
-    return {"probe": probe, "knn": knn_accuracy(train, y_train, test, y_test)}
+    return {
+        "probe": linear_probe(train, y_train, test, y_test),
+        "sgd_probe": sgd_probe(train / unit, y_train, test / unit, y_test),
+        "knn": knn_accuracy(train, y_train, test, y_test),
+    }
+
+
+def lacks_probes(measured: Measured) -> bool:
+    """Whether a fit was measured for a table without probes."""
+    return "diverged" not in measured and "probe" not in measured
 
 
 # ---- density ----
-
-
-def of_density(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
-    """How well log p tells test points from uniform noise in their box."""
-    if model is None:
-        return {"auroc_noise": None}
-    x = _rows(data.x_test)
-    noise = np.random.default_rng(cell.seed).uniform(x.min(0), x.max(0), x.shape)
-    return {"auroc_noise": auroc(model.score_samples(x), model.score_samples(noise))}
 
 
 def of_foreign(cell: Cell, model: TrainedModel, data: CellData) -> Measured:
@@ -116,6 +110,23 @@ def of_foreign(cell: Cell, model: TrainedModel, data: CellData) -> Measured:
         rows = _rows(some(load(other, split="test").x, cell.rows or MOST, cell.seed))
         numbers |= {f"ood_{kind}_{other}": auroc(own[kind], score(rows)) for kind, score in criteria.items()}
     return numbers
+
+
+# ---- walks ----
+
+
+def of_walks(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
+    """The share of DAM's walks from training rows that end in another cluster."""
+    if model is None:
+        return {}
+    x = _rows(data.x_train)
+    paths = walk_paths(model, x, n=min(WALKS, len(x)), seed=cell.seed)
+    return {"walk_crossing": float(np.mean(model.predict(paths[:, 0]) != model.predict(paths[:, -1])))}
+
+
+def lacks_walks(measured: Measured) -> bool:
+    """Whether a fit was measured for a table without walks."""
+    return "diverged" not in measured and "walk_crossing" not in measured
 
 
 # ---- samples ----

@@ -18,14 +18,26 @@ from gedi.files.writing import finite, replace_text
 Entry = tuple[Any, ...]  # the names of one entry of a table, such as ("moons", "gedi")
 Group = dict[str, Any]  # statistics over the cells of one entry
 
-SCORES = ("nmi", "accuracy", "symbol_accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds")
-SCORES += ("nmi_of_representation", "probe", "knn", "auroc_noise", "gradient_evaluations")
-HEADINGS = {"nmi": "NMI", "accuracy": "accuracy", "ari": "ARI", "nmi_of_representation": "NMI of enc"}
-HEADINGS |= {"probe": "probe", "knn": "kNN"}
+SCORES = ("nmi", "ami", "accuracy", "symbol_accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds")
+SCORES += ("nmi_of_representation", "probe", "sgd_probe", "knn", "gradient_evaluations")
+SCORES += ("auroc_uniform", "auroc_shuffled")
+HEADINGS = {"nmi": "NMI", "ami": "AMI", "accuracy": "accuracy", "ari": "ARI", "nmi_of_representation": "NMI of enc"}
+HEADINGS |= {"probe": "probe", "sgd_probe": "probe by SGD", "knn": "kNN"}
+HEADINGS |= {"auroc_uniform": "AUROC, noise", "auroc_shuffled": "AUROC, shuffled"}
+DENSITY = ("auroc_uniform", "auroc_shuffled")
 NAMES = {"jem": "JEM", "barlow": "Barlow", "swav": "SwAV", "gedi": "GEDI"}
-NAMES |= {"kmeans": "k-means", "spectral": "spectral", "ward": "Ward"}
+NAMES |= {"kmeans": "k-means", "spectral": "spectral", "ward": "Ward", "untrained": "untrained encoder"}
+RANDOM = "random labels"  # what the row of chance is called
 
 NOTE_JEM = "JEM has no cluster head (the paper gives it one output neuron): it predicts one cluster, so its NMI is 0."
+NOTE_CHANCE = (
+    "AMI is mutual information corrected for chance; NMI is not. 'random labels' are GEDI's clusters in random order; "
+    "'k-means' is that of the raw input; 'untrained encoder' is k-means of enc(x) in GEDI's net as it starts."
+)
+NOTE_AUROC = (
+    "AUROC of log p: the chance that a test row is more likely than a row of uniform noise in the test rows' box, and "
+    "than a test row with every column shuffled."
+)
 NOTE_SMOKE = "The smoke scale only checks that everything runs: its numbers mean nothing."
 
 
@@ -55,6 +67,7 @@ def tabulate(
     columns: dict[str, Text],
     notes: Iterable[Note],
     rows: Iterable[Entry] | None = None,
+    chance: Mapping[Entry, Entry] | None = None,
     summarise: Callable[[list[Measured]], Group] | None = None,
     draw: Callable[[Results], Figure] | None = None,
     pictures: Iterable[Path] = (),
@@ -63,16 +76,19 @@ def tabulate(
     """Fit the ``cells`` that are missing, and make the table and ``out/NAME.json`` of them all.
 
     ``parts`` says what the names in an entry are, such as ("dataset", "method"). There is one row per entry unless
-    ``rows`` lists others: a row is a tuple of names too, which each column turns into text. ``draw`` makes
-    ``out/NAME.png``; ``pictures`` are files that fits may have drawn. ``fitting`` is passed to `run_cells`.
+    ``rows`` lists others: a row is a tuple of names too, which each column turns into text. ``chance`` adds entries for
+    random labels, each at the cluster sizes of the entry it is mapped to. ``draw`` makes ``out/NAME.png``; ``pictures``
+    are files that fits may have drawn. ``fitting`` is passed to `run_cells`.
     """
     found = run_cells(
         [cell for group in cells.values() for cell in group], request.out, request.jobs, request.say, **fitting
     )
     summarise = summarise or summary
     groups = {entry: summarise([found[cell] for cell in group]) for entry, group in cells.items()}
+    for entry, source in (chance or {}).items():
+        groups[entry] = summarise([found[cell]["random_labels"] for cell in cells[source]])
     results = Results(cells, found, groups)
-    lines = [[text(results, row) for text in columns.values()] for row in (cells if rows is None else rows)]
+    lines = [[text(results, row) for text in columns.values()] for row in (groups if rows is None else rows)]
     said = [note if isinstance(note, str) else note(results) for note in notes]
     said += [NOTE_SMOKE] if request.budget.scale == "smoke" else []
     said += divergence_notes(found)
@@ -133,8 +149,13 @@ def lowest(*at: Any) -> Text:
 
 
 def seconds(digits: int = 0) -> Text:
-    """Mean time of a fit."""
-    return lambda results, row: f"{results.groups[row]['seconds']['mean']:.{digits}f}"
+    """Mean time of a fit; a dash for what is not fitted."""
+
+    def text(results: Results, row: Entry) -> str:
+        group = results.groups[row]
+        return f"{group['seconds']['mean']:.{digits}f}" if "seconds" in group else "–"
+
+    return text
 
 
 # ---- statistics and their text ----
@@ -189,7 +210,7 @@ def divergence_notes(found: dict[Cell, Measured]) -> list[str]:
 
 def _short(measured: Measured, settings: str) -> dict[str, Any]:
     """A cell for reading: its settings are named, and its labels stay in the file of cells."""
-    left_out = ("cell", "config", "labels", "provenance")
+    left_out = ("cell", "config", "labels", "random_labels", "provenance")
     shown = {k: v for k, v in measured.items() if k not in left_out}
     source = {name: measured["provenance"][name] for name in ("date", "versions")}
     return {"cell": measured["cell"], "settings": settings, **shown, **source}
@@ -208,5 +229,6 @@ def settings_names(cells: Iterable[Cell]) -> dict[Cell, str]:
 def _settings_name(cell: Cell) -> str:
     parts = [cell.method, cell.preset or "default", cell.variant]
     parts += [f"{cell.rows} rows"] if cell.dataset == "addition" else []  # its settings depend on them
+    parts += [f"{cell.columns} columns"] if cell.columns else []
     parts += [f"T={cell.dam_steps}"] if cell.dam_steps is not None else []
     return ", ".join([*parts, "images"] if cell.dataset == "digits" else parts)

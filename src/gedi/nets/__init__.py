@@ -4,11 +4,12 @@ from gedi.nets.densities import ClusterDensity, ContrastiveDensity, Density, Ene
 from gedi.nets.encoders import Encoder, ImageEncoder, MLPEncoder, ResNet8
 from gedi.nets.flow import FlowDensity
 from gedi.nets.gedinet import GediNet
-from gedi.nets.heads import Projector, Prototypes
+from gedi.nets.heads import ClusterHeads, LinearHeads, Projector, Prototypes
 from gedi.nets.vae import VaeDensity
 
 __all__ = [
     "ClusterDensity",
+    "ClusterHeads",
     "ContrastiveDensity",
     "Density",
     "Encoder",
@@ -16,6 +17,7 @@ __all__ = [
     "FlowDensity",
     "GediNet",
     "ImageEncoder",
+    "LinearHeads",
     "MLPEncoder",
     "Projector",
     "Prototypes",

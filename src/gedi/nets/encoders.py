@@ -79,7 +79,7 @@ class MLPEncoder(Encoder):
 
     There is deliberately no batch norm: the energy of one point must not depend on the other points of its batch.
     ``norm="layer"`` puts layer norm, which looks at one row at a time, before the activation of every hidden layer but
-    one of waves.
+    one of waves. With ``out=None`` the representation is the last hidden layer itself.
 
     With ``frequency`` the first layer is sin(Wx + b), with W initialised from N(0, frequency^2): trainable random
     Fourier features. A plain first layer learns coarse structure first, and thin valleys between components only after
@@ -90,7 +90,7 @@ class MLPEncoder(Encoder):
         self,
         n_features: int,
         hidden: Sequence[int],
-        out: int,
+        out: int | None,
         activation: str = "silu",
         *,
         frequency: float | None = None,
@@ -101,7 +101,7 @@ class MLPEncoder(Encoder):
         self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.norms = nn.ModuleList(LayerNorm(size) if norm == "layer" else Identity() for size in hidden)
         self.activations = nn.ModuleList(ACTIVATIONS[activation]() for _ in hidden)
-        self.last = nn.Linear(sizes[-1], out)
+        self.last = nn.Identity() if out is None else nn.Linear(sizes[-1], out)
         if frequency is not None:
             self.norms[0], self.activations[0] = Identity(), Sine()
             first = cast("nn.Linear", self.linears[0])
@@ -128,7 +128,8 @@ class MLPEncoder(Encoder):
             seen.append((summed, normed))
             if linear is not layers[-1][0]:  # the gradient does not need the last one's output
                 x = activation(normed)
-        gradient = (direction @ self.last.weight).expand_as(seen[-1][1])
+        outwards = direction if isinstance(self.last, nn.Identity) else direction @ self.last.weight
+        gradient = outwards.expand_as(seen[-1][1])
         for (linear, norm, activation), (summed, normed) in zip(reversed(layers), reversed(seen), strict=True):
             gradient = norm.backward_of(activation.backward_of(gradient, normed), summed)
             gradient = product(gradient, linear.weight)

@@ -12,24 +12,25 @@ from torch.nn import functional as F
 
 from gedi.nets.densities import Density, EnergyDensity, Support, evaluating
 from gedi.nets.encoders import Encoder
-from gedi.nets.heads import Classifier, Projector, Prototypes
+from gedi.nets.heads import LinearHeads, Projector, Prototypes
 
 if TYPE_CHECKING:
     from gedi.data.scaled_rows import Rows
 
 
 class GediNet(nn.Module):
-    """One encoder under four heads: energy u, projector with prototypes U, and the projector of L_NF.
+    """One encoder under all heads: energy u, cluster heads, the neutral head, and the projector of L_NF.
 
     ``density`` builds p_Psi from the net's own parts, or beside them; by default it is the paper's, u^T enc(x).
     ``support`` bounds the box the sampler lives in. Nothing is learned outside, and an encoder of waves repeats itself
     there, so log p falls off as a Gaussian and foreign points become improbable. Without a support (the paper) log p is
     u^T enc(x) everywhere.
 
-    ``head`` is the projector that `embed` reads: methods that train only L_NF's relatives train only ``nf_projector``.
-    The head ``classifier`` has no projector: its clusters are a linear layer on the representation, which is its own
-    embedding. The energy and the clusters share one encoder unless the energy gets its own (the ablation 'no NF,
-    2 enc.').
+    ``head`` says where embeddings and clusters are read. ``linear``: the embedding is enc(x), and clusters are linear
+    layers on it. ``projector`` (the paper): prototypes on the unit sphere of proj(enc(x)). ``nf_projector``: on that of
+    L_NF's projector, for methods that train only L_NF's relatives. ``neutral`` is the size of the neutral head, which
+    has many more clusters than the others and trains the encoder while they compete; 0: there is none. The energy and
+    the clusters share one encoder unless the energy gets its own (the ablation 'no NF, 2 enc.').
     """
 
     def __init__(
@@ -41,6 +42,8 @@ class GediNet(nn.Module):
         projector_hidden: int,
         n_clusters: int,
         head: str = "projector",
+        n_heads: int = 1,
+        neutral: int = 0,
         energy_encoder: Encoder | None = None,
         density: Callable[[GediNet, Support | None], Density] | None = None,
         support: Support | None = None,
@@ -50,15 +53,13 @@ class GediNet(nn.Module):
         self.head = head
         self.own_energy_encoder = energy_encoder
         self.energy_head = nn.Linear(representation, 1, bias=False)
-        self.projector = (
-            nn.Identity()
-            if head == "classifier"
-            else Projector(representation, projector_hidden, embedding, normalise=True)
-        )
         self.nf_projector = Projector(representation, projector_hidden, embedding, normalise=False)
-        self.prototypes = (
-            Classifier(n_clusters, representation) if head == "classifier" else Prototypes(n_clusters, embedding)
-        )
+        self.projector, self.clusters = nn.Identity(), LinearHeads(n_heads, n_clusters, representation)
+        if head != "linear":
+            self.projector = Projector(representation, projector_hidden, embedding, normalise=True)
+            self.clusters = Prototypes(n_heads, n_clusters, embedding)
+        size = representation if head == "linear" else embedding
+        self.neutral = LinearHeads(1, neutral, size) if neutral else None
         self.density = energy_density(self, support) if density is None else density(self, support)
 
     @property
@@ -96,13 +97,16 @@ class GediNet(nn.Module):
         return evaluating(self) if self.density.reads_heads else nullcontext()
 
     def embed(self, x: torch.Tensor) -> torch.Tensor:
-        """g(x) = proj(enc(x)), on the unit sphere; with a classifier, enc(x) itself."""
-        h = self.encoder(x)
+        """g(x), the embedding: enc(x) under linear heads, otherwise proj(enc(x)) on the unit sphere."""
+        return self.embedding_of(self.encoder(x))
+
+    def embedding_of(self, h: torch.Tensor) -> torch.Tensor:
+        """The embedding of representations."""
         return F.normalize(self.nf_projector(h), dim=1) if self.head == "nf_projector" else self.projector(h)
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
-        """Cosine scores U^T g(x)."""
-        return self.prototypes(self.embed(x))
+        """Scores of the clusters, by the chosen head."""
+        return self.clusters(self.embed(x))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.scores(x)

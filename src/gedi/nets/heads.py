@@ -1,6 +1,8 @@
-"""Heads on the representation: projectors with batch norm, and unit-norm prototypes."""
+"""Heads on the representation: projectors with batch norm, and cluster heads side by side."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import nn
@@ -29,34 +31,79 @@ class Projector(nn.Module):
         return F.normalize(z, dim=1) if self.normalise else z
 
 
-class Prototypes(nn.Module):
-    """U of Eq. 3: c cluster centres, kept on the unit sphere by construction."""
+class ClusterHeads(nn.Module):
+    """Cluster heads side by side on one embedding, each with c scores per row; ``chosen`` is the one that answers.
 
-    def __init__(self, n_clusters: int, size: int) -> None:
+    Heads do not see each other: they start from different weights, and the run keeps one of them.
+    """
+
+    chosen: torch.Tensor
+
+    def __init__(self, n_heads: int, n_clusters: int) -> None:
         super().__init__()
-        directions = torch.empty(n_clusters, size)
+        self.n_heads, self.n_clusters = n_heads, n_clusters
+        self.register_buffer("chosen", torch.zeros((), dtype=torch.int64))
+
+    def all_scores(self, z: torch.Tensor) -> torch.Tensor:
+        """Scores of every head, [heads, n, c]."""
+        raise NotImplementedError
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        """Scores of the chosen head, [n, c]."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def place(self, centres: torch.Tensor) -> None:
+        """Let every head begin with its clusters at ``centres`` [k, h], k of them at most c."""
+        raise NotImplementedError
+
+
+class LinearHeads(ClusterHeads):
+    """Scores are free logits: a linear layer per head, all of them in one matrix product."""
+
+    def __init__(self, n_heads: int, n_clusters: int, size: int) -> None:
+        super().__init__(n_heads, n_clusters)
+        self.weight = nn.Parameter(torch.empty(n_heads, n_clusters, size))
+        # Scores begin at a spread near that of the embedding: much smaller ones would lead all heads the same way.
+        nn.init.normal_(self.weight, std=1 / math.sqrt(size))
+        self.bias = nn.Parameter(torch.zeros(n_heads, n_clusters))
+
+    def all_scores(self, z: torch.Tensor) -> torch.Tensor:
+        scores = F.linear(z, self.weight.flatten(0, 1), self.bias.flatten())
+        return scores.view(len(z), self.n_heads, self.n_clusters).transpose(0, 1)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return F.linear(z, self.weight[self.chosen], self.bias[self.chosen])
+
+    @torch.no_grad()
+    def place(self, centres: torch.Tensor) -> None:
+        # w = 2m and b = -|m|^2: the largest score is that of the nearest centre.
+        self.weight[:, : len(centres)] = 2 * centres
+        self.bias[:, : len(centres)] = -centres.square().sum(1)
+
+
+class Prototypes(ClusterHeads):
+    """U of Eq. 3: c cluster centres per head, kept on the unit sphere by construction."""
+
+    def __init__(self, n_heads: int, n_clusters: int, size: int) -> None:
+        super().__init__(n_heads, n_clusters)
+        directions = torch.empty(n_heads, n_clusters, size)
         if not directions.is_meta:  # shapes without numbers: drawing them would import torch's compiler
-            directions = F.normalize(directions.normal_(), dim=1)
+            directions = F.normalize(directions.normal_(), dim=2)
         self.directions = nn.Parameter(directions)
 
     @property
     def centres(self) -> torch.Tensor:
-        """The c unit-norm rows of U^T."""
-        return F.normalize(self.directions, dim=1)
+        """The c unit-norm rows of every head's U^T, [heads, c, h]."""
+        return F.normalize(self.directions, dim=2)
+
+    def all_scores(self, z: torch.Tensor) -> torch.Tensor:
+        """Cosine scores U^T g(x)."""
+        return z @ self.centres.transpose(1, 2)
 
     def forward(self, z: torch.Tensor) -> torch.Tensor:
-        """Cosine scores U^T g(x), one column per cluster."""
-        return z @ self.centres.T
+        return z @ self.centres[self.chosen].T
 
-
-class Classifier(Prototypes):
-    """A plain linear layer instead of prototypes, as in a supervised network: nothing is normalised."""
-
-    def __init__(self, n_clusters: int, size: int) -> None:
-        super().__init__(n_clusters, size)
-        linear = nn.Linear(size, n_clusters)
-        self.directions, self.bias = linear.weight, linear.bias
-
-    def forward(self, z: torch.Tensor) -> torch.Tensor:
-        """Logits, one column per cluster."""
-        return F.linear(z, self.directions, self.bias)
+    @torch.no_grad()
+    def place(self, centres: torch.Tensor) -> None:
+        self.directions[:, : len(centres)] = centres

@@ -180,10 +180,10 @@ class ProtoCpc(Contrastive):
     kind: str = "protocpc"
     sharpness: float = 0.04  # temperature of the teacher; below tau it sharpens
     equation: ClassVar[str] = "App. D"
-    trains_prototypes: ClassVar[bool] = True
+    has_clusters: ClassVar[bool] = True
 
     def losses(self, views: Views) -> dict[str, Loss]:
-        scores, scores_view = views.pair(views.scores)
+        scores, scores_view = views.pair(views.scores[0])
         teacher, teacher_view = teacher_probabilities(views.teacher_scores, tau=self.sharpness).chunk(2)
         marginal = teacher_marginal(torch.cat([teacher, teacher_view]))
         one = protocpc_loss(scores, teacher_view, marginal, tau=self.tau)

@@ -118,8 +118,8 @@ class ContrastiveEnergy(ContrastiveDivergence):
     reads_heads: ClassVar[bool] = True
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
-        directions = net.prototypes.directions
-        bank = torch.zeros(self.bank, directions.shape[1], device=directions.device)
+        weights = next(net.clusters.parameters())  # [heads, c, size of the embedding]
+        bank = torch.zeros(self.bank, weights.shape[2], device=weights.device)
         similarity = SIMILARITIES[self.similarity]
         return ContrastiveDensity(net.embed, bank, similarity=similarity, tau=self.tau, support=support)
 

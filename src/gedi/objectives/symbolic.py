@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def symbolic_loss(log_prob: torch.Tensor) -> torch.Tensor:
-    """-log P(constraint) per group of items, from ``Constraint.log_prob`` [groups].
+    """-log P(constraint) per group of items, from ``Constraint.log_prob`` [..., groups].
 
     Zero when the predictions satisfy the constraint for certain; infinite when they cannot.
 
     >>> symbolic_loss(torch.tensor([0.5, 0.5]).log())
     tensor(0.6931)
     """
-    return -log_prob.mean()
+    return -log_prob.mean(-1)
 
 
 @dataclass
@@ -43,7 +43,6 @@ class Symbolic(Term, family="symbolic"):
     tau: Positive = DEFAULT_TAU  # temperature of p(y|x); the cluster term's is used instead, if there is one
     equation: ClassVar[str] = "Sec. 5.3"
     has_clusters: ClassVar[bool] = True
-    trains_prototypes: ClassVar[bool] = True
 
     @property
     def constraint(self) -> Constraint:
@@ -53,11 +52,12 @@ class Symbolic(Term, family="symbolic"):
     def losses(self, views: Views) -> dict[str, Loss]:
         """A batch holds its groups one after the other; so do its augmented views."""
         names = self.constraint.inputs
-        scores = views.scores_by_view[0] if self.views == "x" else torch.cat(views.scores_by_view[:2])
+        scores = views.scores_by_view[0] if self.views == "x" else torch.cat(views.scores_by_view[:2], dim=1)
         log_p = cluster_log_probs(scores, views.tau)
-        by_variable = log_p.view(-1, len(names), log_p.shape[1]).unbind(1)
+        by_variable = log_p.reshape(-1, len(names), log_p.shape[-1]).unbind(1)
         log_prob = self.constraint.log_prob(dict(zip(names, by_variable, strict=True)), check=False)
-        return {"symbolic": Loss(symbolic_loss(log_prob), self.weight, judges=True)}
+        by_head = symbolic_loss(log_prob.view(len(scores), -1))
+        return {"symbolic": Loss(by_head.mean(), self.weight, judges=by_head.detach())}
 
     def check(self) -> None:
         if not self.rule.strip():

@@ -30,11 +30,11 @@ DEFAULT_TAU = 0.1  # temperature of p(y|x) if no cluster term sets one
 
 
 class Loss(NamedTuple):
-    """One loss of a batch, its weight in this iteration, and whether it counts when states and starts are compared."""
+    """One loss of a batch, its weight in this iteration, and what it says of each cluster head, [heads]: lower wins."""
 
     value: torch.Tensor
     weight: float
-    judges: bool = False
+    judges: torch.Tensor | None = None
 
 
 @dataclass
@@ -45,8 +45,7 @@ class Term(ABC):
     weight: NotNegative = 1.0  # weight of its loss; 0 removes the term
     family: ClassVar[str] = ""
     equation: ClassVar[str] = ""  # where it comes from
-    has_clusters: ClassVar[bool] = False  # it needs clusters to start from, so it waits for step 2
-    trains_prototypes: ClassVar[bool] = False  # clusters are read from its prototypes, without k-means
+    has_clusters: ClassVar[bool] = False  # it trains cluster heads; without such a term clusters come from k-means
 
     def __init_subclass__(cls, family: str | None = None, **options: Any) -> None:
         """A class with a kind of its own becomes a setting of its family."""
@@ -70,11 +69,6 @@ class Term(ABC):
         return False
 
     @property
-    def memory(self) -> int:
-        """How many past embeddings it wants to see beside the batch's."""
-        return 0
-
-    @property
     def constraint(self) -> Constraint | None:
         """What must hold between rows that belong together; None: rows stand alone."""
         return None
@@ -83,17 +77,9 @@ class Term(ABC):
         """Whether it takes part in this iteration of a stage in which several terms train."""
         return True
 
-    def holds_prototypes(self, iteration: int) -> bool:
-        """Whether the prototypes must not move in this iteration of step 2."""
-        return False
-
     def relabels(self, iteration: int) -> bool:
         """Whether every row gets a new label (k-means of the embeddings) before this iteration of step 2."""
         return False
-
-    def anchored(self, views: Views) -> dict[str, Loss]:
-        """Losses that tie the clusters to where they started."""
-        return {}
 
     def check(self) -> None:  # noqa: B027  most terms have nothing to add
         """Raise a ConfigError for settings that do not work together; ranges stand beside the fields."""

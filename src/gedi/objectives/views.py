@@ -22,6 +22,9 @@ class Views:
     ``x``, ``inputs``, ``rows`` and ``samples`` are this process's part of the batch. Representations, embeddings,
     scores and labels are those of the global batch, so that a loss means the same on one process as on many. They hold
     the views one after the other; `pair` and `scores_by_view` pick from them.
+
+    While several cluster heads compete beside a neutral one, they see the representation without its gradient: heads
+    that trained one encoder together would all fall into the same optimum.
     """
 
     net: GediNet
@@ -30,11 +33,11 @@ class Views:
     rows: torch.Tensor  # the places of ``x`` in the data
     inputs: list[torch.Tensor]  # x or a view of it, its view x', and x'' if there are walks
     samples: torch.Tensor | None  # of p_Psi, if it learns from them
-    all_labels: torch.Tensor | None  # the label of every row of the data so far; None: there are none
-    marginals: torch.Tensor | None  # cluster sizes to expect; None: equal
-    past: torch.Tensor  # embeddings of earlier batches, this process's part
+    all_labels: torch.Tensor | None  # the label of every row of the data, by k-means or a start; None: there are none
+    anchor: float  # weight of agreement with these labels in this iteration
+    marginals: torch.Tensor | None  # cluster sizes to expect, [c]; None: equal
+    competing: bool  # whether no head has been chosen yet
     tau: float  # temperature of p(y|x)
-    start_weight: float  # what the weight of the start is multiplied with in this iteration
     data_noise: float  # how far the density's data are blurred
     burn_in: float | None  # samples this far below the least likely data do not count
     max_gap: float | None  # while samples lag this far behind the data, the density waits for them
@@ -53,29 +56,30 @@ class Views:
         """Rows of the global batch."""
         return len(self.h) // len(self.inputs)
 
-    @property
-    def n_clusters(self) -> int:
-        return len(self.net.prototypes.directions)
-
     @cached_property
     def z(self) -> torch.Tensor:
-        """Embeddings on the unit sphere."""
-        return self.apply(self.net.projector, self.h)
+        """Embeddings."""
+        return self.apply(self.net.embedding_of, self.h)
 
     @cached_property
     def scores(self) -> torch.Tensor:
-        """Cosine scores U^T g(x)."""
-        return self.net.prototypes(self.z)
+        """Scores of the clusters, [heads, rows, c]: of all heads while they compete, then of the chosen one."""
+        if not self.competing:
+            return self.net.clusters(self.z)[None]
+        z = self.z if self.net.neutral is None else self.z.detach()
+        return self.net.clusters.all_scores(z)
 
     @cached_property
     def scores_by_view(self) -> tuple[torch.Tensor, ...]:
         """The scores of x, x' and, if there are walks, x''."""
-        return self.scores.split(self.n)
+        return self.scores.split(self.n, dim=1)
 
-    @torch.no_grad()
-    def past_scores(self) -> torch.Tensor:
-        """Scores of the past embeddings of all processes, without gradient."""
-        return self.net.prototypes(self.gather(self.past))
+    @cached_property
+    def neutral_scores_by_view(self) -> tuple[torch.Tensor, ...] | None:
+        """The same of the neutral head, while it has something to do."""
+        if self.net.neutral is None or not self.competing:
+            return None
+        return self.net.neutral.all_scores(self.z).split(self.n, dim=1)
 
     @cached_property
     def features(self) -> torch.Tensor:
@@ -89,10 +93,10 @@ class Views:
         return torch.cat([self.gather(self.apply(self.average.scores, view)) for view in self.inputs[:2]])
 
     def one_hot_labels(self) -> torch.Tensor:
-        """The labels of the batch so far, one row of zeros and a one each."""
+        """The labels of the batch, one row of zeros and a one each."""
         assert self.all_labels is not None
         labels = self.all_labels[self.gather(self.rows)]
-        return torch.nn.functional.one_hot(labels, self.n_clusters).to(self.scores.dtype)
+        return torch.nn.functional.one_hot(labels, self.net.clusters.n_clusters).to(self.scores.dtype)
 
     def blurred(self) -> torch.Tensor:
         """x as the density sees it: blurred by no more than the sampler's own resolution."""

@@ -14,7 +14,7 @@ from gedi.report.measures import few
 from gedi.report.page import render
 from gedi.report.run_page import about, flat
 from gedi.report.run_view import RunView
-from gedi.report.verdict import headline, overall
+from gedi.report.verdict import CANDIDATES, headline, overall
 
 MOST = 12  # runs on one page
 SMALL = 600  # points of each of the small maps
@@ -73,6 +73,8 @@ MEASURES = [
     ("NMI with the labels (not used in training)", lambda r: score(r.label_scores.get("nmi"))),
     ("accuracy with the labels (not used in training)", lambda r: score(r.label_scores.get("accuracy"))),
     ("objective (label-free; compare runs of the same settings)", lambda r: short(r.results.get("objective"))),
+    ("where the clusters come from", lambda r: CANDIDATES.get(r.measures.winner, r.measures.winner) or "–"),
+    ("how that was judged, by neighbours and walks (0 is best, 1 is chance)", lambda r: short(r.measures.unexplained)),
     ("mean certainty of a row’s cluster", lambda r: percent(r.measures.confidence)),
     ("rows between clusters", lambda r: percent(r.measures.unsure)),
     ("rows that keep their cluster under noise", lambda r: percent(r.measures.keeps_noise)),
@@ -160,7 +162,7 @@ def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
 
 
 def _overlaid(runs: list[RunView], names: list[str], measure: str) -> Chart | None:
-    """One measure of all runs; each of several starts has its own dashes."""
+    """One measure of all runs."""
     traces: list[dict[str, Any]] = []
     for i, (run, name) in enumerate(zip(runs, names, strict=True)):
         traces += curves(History(run.history, []), [measure], prefix=literal(name), first_colour=i)

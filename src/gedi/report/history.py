@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gedi.files.reading import shown
-from gedi.report.charts import DASHES, Chart, axis, chart
+from gedi.report.charts import Chart, axis, chart
 from gedi.report.look import colour, compact, literal, number
 from gedi.report.measures import few
 
-STAGE_NAMES = {"step1": "density", "embedding": "embedding", "step2": "clusters"}  # and what each of them trains
+STAGE_NAMES = {"step1": "density", "step2": "clusters"}  # and what each of them trains
 CURVE_POINTS = 300  # of one curve
 GAP, OBJECTIVE = "generative", "objective"
 NAMES = {
@@ -17,9 +17,13 @@ NAMES = {
     OBJECTIVE: "objective",
     "clustering_augment": "L_DI, augmented views",
     "clustering_dam": "L_DI, ends of walks",
+    "neutral_clustering_augment": "neutral head, augmented views",
+    "neutral_clustering_dam": "neutral head, ends of walks",
     "negative_free": "L_NF",
     "contrastive": "L_CT",
-    "anchor": "anchor to the start",
+    "symbolic": "constraint",
+    "anchor": "agreement with the start",
+    "negative_log_likelihood": "negative log likelihood",
     "energy_size": "mean square of log p",
     "gradient_norm": "gradient norm",
     "at_box": "samples at the edge of the box",
@@ -32,9 +36,14 @@ MOST_CURVES = 12  # measures in one chart
 
 
 class History:
-    """Lines of an untrusted metrics.jsonl, in order on one axis of iterations."""
+    """Lines of an untrusted metrics.jsonl, in order on one axis of iterations.
 
-    def __init__(self, lines: list[dict[str, Any]], events: list[dict[str, Any]]) -> None:
+    ``chosen``: the iteration of step 2 after which the best clusters went on alone, if there was a choice.
+    """
+
+    def __init__(
+        self, lines: list[dict[str, Any]], events: list[dict[str, Any]], *, chosen: float | None = None
+    ) -> None:
         self.lines = [line for line in lines if _is_place(line) and "seen" not in line]
         self.events = [event for event in events if _is_place(event)]
         reached = 0.0
@@ -44,13 +53,12 @@ class History:
             if mine:
                 self.begins[stage] = reached
                 reached += max(mine)
+        self.choice: float | None = None  # on the same axis
+        if chosen is not None and "step2" in self.begins and self.begins["step2"] + chosen < reached:
+            self.choice = self.begins["step2"] + chosen
 
     def place(self, line: dict[str, Any]) -> float:
         return self.begins[line["stage"]] + line["iteration"]
-
-    @property
-    def attempts(self) -> list[int]:
-        return sorted({line["attempt"] for line in self.lines})
 
     def names(self) -> list[str]:
         """Everything that was measured, in order of appearance."""
@@ -59,13 +67,9 @@ class History:
             found |= dict.fromkeys(name for name, value in line.items() if type(value) is float)
         return list(found)
 
-    def curve(self, name: str, attempt: int) -> tuple[list[Any], list[Any]]:
-        """Positions and values of one measure in one start; step 1, which all starts share, belongs to the first."""
-        points = [
-            (self.place(line), value)
-            for line in self.lines
-            if line["attempt"] == attempt and (value := number(line.get(name))) is not None
-        ]
+    def curve(self, name: str) -> tuple[list[Any], list[Any]]:
+        """Positions and values of one measure."""
+        points = [(self.place(line), value) for line in self.lines if (value := number(line.get(name))) is not None]
         points = [points[i] for i in few(len(points), CURVE_POINTS)]
         return [x for x, _ in points], compact([y for _, y in points])
 
@@ -76,8 +80,8 @@ class History:
 
 def _is_place(line: dict[str, Any]) -> bool:
     """Whether a line says which iteration it comes from."""
-    whole = all(type(line.get(name)) is int and 0 <= line[name] < 2**40 for name in ("attempt", "iteration"))
-    return whole and line.get("stage") in list(STAGE_NAMES)
+    iteration = line.get("iteration")
+    return type(iteration) is int and 0 <= iteration < 2**40 and line.get("stage") in list(STAGE_NAMES)
 
 
 def training_charts(history: History) -> dict[str, Chart]:
@@ -99,37 +103,36 @@ def training_charts(history: History) -> dict[str, Chart]:
 
 
 def curves(history: History, names: list[str], *, prefix: str = "", first_colour: int = 0) -> list[dict[str, Any]]:
-    """One line for each measure and start."""
+    """One line for each measure."""
     traces = []
     for i, name in enumerate(names):
-        for attempt in history.attempts:
-            x, y = history.curve(name, attempt)
-            if not x:
-                continue
-            start = f", start {attempt + 1}" if len(history.attempts) > 1 and attempt else ""
-            label = prefix or literal(NAMES.get(name, shown(name, 30)))
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines" if len(x) > 1 else "markers",
-                    "name": label + start,
-                    "legendgroup": label,
-                    "showlegend": not start,  # listing every start would hide the chart
-                    "x": x,
-                    "y": y,
-                    "line": {"color": colour(first_colour + i), "dash": DASHES[attempt % len(DASHES)], "width": 2},
-                    "hovertemplate": "%{y:.4g} at %{x}",
-                }
-            )
+        x, y = history.curve(name)
+        if not x:
+            continue
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines" if len(x) > 1 else "markers",
+                "name": prefix or literal(NAMES.get(name, shown(name, 30))),
+                "showlegend": True,  # a single line, too
+                "x": x,
+                "y": y,
+                "line": {"color": colour(first_colour + i), "width": 2},
+                "hovertemplate": "%{y:.4g} at %{x}",
+            }
+        )
     return traces
 
 
 def with_stages(made: Chart, history: History) -> Chart:
-    """A chart with a line where each stage begins and a mark at each of the guard's events."""
+    """A chart with a line where each stage begins and where clusters were chosen, and marks at the guard's events."""
     at_top = {"y": 1, "yref": "paper", "yanchor": "top", "xanchor": "left"}
     quiet = {"showarrow": False, "opacity": 0.75, "font": {"size": 11}}
-    names = [{"x": begin, "text": STAGE_NAMES[stage]} | at_top | quiet for stage, begin in history.begins.items()]
-    lines = [_line(begin, "rgba(128,128,128,0.6)", "dot") for begin in history.begins.values() if begin]
+    places = {STAGE_NAMES[stage]: begin for stage, begin in history.begins.items()}
+    if history.choice is not None:
+        places["choice"] = history.choice
+    names = [{"x": begin, "text": name} | at_top | quiet for name, begin in places.items()]
+    lines = [_line(begin, "rgba(128,128,128,0.6)", "dot") for begin in places.values() if begin]
     if history.events:
         marks = _guard_marks(history)
         made["data"].append(marks)

@@ -11,10 +11,12 @@ import numpy as np
 import torch
 
 from gedi.evaluation import auroc
+from gedi.files.reading import shown
 from gedi.report.look import number
 from gedi.sampling import dam
 from gedi.training.model import TrainedModel
 
+MOST_CANDIDATES = 20  # that are shown
 UNSURE = 0.75  # a row whose best cluster has a lower probability lies between clusters
 LATE = 0.25  # share of the history, at its end, that shows how training ended
 
@@ -77,11 +79,24 @@ class Measures:
     sample_test: float | None = None  # how reliably nearest neighbours tell samples from rows; 0.5 is chance
     energy_gap: float | None = None  # mean |log p of samples - log p of data| late in training
     energy_spread: float | None = None  # standard deviation of log p over the data
-    starts: list[float] = field(default_factory=list)  # final objective of each start
+    candidates: dict[str, float] = field(default_factory=dict)  # what competed for the clusters, and how it was judged
 
     @property
     def empty(self) -> int:
         return sum(size == 0 for size in self.sizes)
+
+    @property
+    def winner(self) -> str | None:
+        """The candidate that gave the clusters; the first of those that are equally good."""
+        return min(self.candidates, key=lambda name: self.candidates[name]) if self.candidates else None
+
+    @property
+    def unexplained(self) -> float | None:
+        """The share of the clusters' entropy that pairs of rows left unexplained in the winner.
+
+        None for a head without rivals: only its own loss judged it.
+        """
+        return None if self.winner is None or len(self.candidates) == 1 else self.candidates[self.winner]
 
     @property
     def largest_share(self) -> float | None:
@@ -102,7 +117,7 @@ def measure(
         "warnings": [(f"{e.get('seen')}.", str(e.get("remedy"))) for e in events if e.get("action") == "warned"],
         "diverged": str(results["diverged"]) if "diverged" in results else None,
         "energy_gap": late_gap(history),
-        "starts": objectives_of_starts(history),
+        "candidates": candidates(results),
     }
     if model is None:
         return Measures(**told)
@@ -146,6 +161,13 @@ def guard_events(results: dict[str, Any]) -> list[dict[str, Any]]:
     return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
 
 
+def candidates(results: dict[str, Any]) -> dict[str, float]:
+    """What competed for the clusters, from an untrusted file."""
+    found = results.get("candidates")
+    found = list(found.items())[:MOST_CANDIDATES] if isinstance(found, dict) else []
+    return {shown(str(name), 60): judged for name, value in found if (judged := number(value)) is not None}
+
+
 def cluster_measures(answers: Answers) -> dict[str, Any]:
     """Sizes and certainty."""
     sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
@@ -168,10 +190,11 @@ def size_entropy(sizes: np.ndarray) -> float:
 
 
 def embedding_measures(embedding: np.ndarray) -> dict[str, Any]:
-    """How many directions the embedding uses, and whether it is more than one point."""
+    """How many directions the embedding uses, and whether it is more than one point; its unit does not matter."""
+    size = float((embedding**2).sum(1).mean())
     return {
         "effective_rank": effective_rank(spectrum(embedding)),
-        "spread": float(1 - (embedding.mean(0) ** 2).sum()),
+        "spread": float(embedding.var(0).sum()) / size if size > 0 else 0.0,
         "dimensions": embedding.shape[1],
     }
 
@@ -240,13 +263,3 @@ def late_gap(history: list[dict[str, Any]]) -> float | None:
     gaps = [abs(value) for line in history if (value := number(line.get("generative"))) is not None]
     late = gaps[-max(1, math.ceil(LATE * len(gaps))) :] if gaps else []
     return float(np.mean(late)) if late else None
-
-
-def objectives_of_starts(history: list[dict[str, Any]]) -> list[float]:
-    """The last objective of each start of step 2."""
-    last: dict[int, float] = {}
-    for line in history:
-        value = number(line.get("objective"))
-        if value is not None and type(line.get("attempt")) is int:
-            last[line["attempt"]] = value
-    return [last[attempt] for attempt in sorted(last)]

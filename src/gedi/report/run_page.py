@@ -21,7 +21,7 @@ from gedi.report.measures import UNSURE, Answers, few, foreign_rows, guard_event
 from gedi.report.page import render
 from gedi.report.plane import plane_charts
 from gedi.report.run_view import RunView
-from gedi.report.verdict import headline, overall
+from gedi.report.verdict import CANDIDATES, headline, overall
 from gedi.training.cost import duration
 
 LARGEST_TABLE = 30  # clusters or labels in the table that counts one against the other
@@ -37,7 +37,7 @@ COST_PARTS = {
 
 def run_page(run: RunView) -> str:
     """The whole page of a run."""
-    history = History(run.history, guard_events(run.results))
+    history = History(run.history, guard_events(run.results), chosen=chosen_at(run))
     charts = {f"training-{name}": made for name, made in training_charts(history).items()}
     context: dict[str, Any] = {
         "about": about(run),
@@ -46,6 +46,10 @@ def run_page(run: RunView) -> str:
         "judgements": run.judgements,
         "measures": run.measures,
         "left_out": left_out(run.results),
+        "candidates": candidate_table(run),
+        "has_choice": history.choice is not None,
+        "has_constraint": bool(_within(run.settings, "objective", "symbolic")),
+        "random_heads": _within(run.settings, "heads", "random"),
         "labelled": None,
         "clusters": [],
         "events": history.event_rows(),
@@ -165,6 +169,31 @@ def cluster_table(answers: Answers, labels: Sequence[str] | None) -> list[dict[s
     return lines
 
 
+def candidate_table(run: RunView) -> list[dict[str, Any]]:
+    """What competed for the clusters, the best first."""
+    measures = run.measures
+    ordered = sorted(measures.candidates.items(), key=lambda item: (item[1], item[0] != measures.winner))
+    return [
+        {"name": CANDIDATES.get(name, name), "judged": judged, "won": name == measures.winner}
+        for name, judged in ordered
+    ]
+
+
+def chosen_at(run: RunView) -> float | None:
+    """The iteration of step 2 after which the best candidate went on alone; None if there was no choice."""
+    choose, iterations = _within(run.settings, "heads", "choose"), _within(run.settings, "step2", "iterations")
+    if not run.measures.candidates or number(choose) is None or number(iterations) is None:
+        return None
+    return choose * iterations
+
+
+def _within(settings: Any, *names: str) -> Any:
+    """A setting, or None if a run has none of that name."""
+    for name in names:
+        settings = settings.get(name) if isinstance(settings, dict) else None
+    return settings
+
+
 def against_labels(run: RunView) -> dict[str, Any] | None:
     """Agreement with the labels, if there are any. They were not used in training."""
     if run.labels is None or run.sample is None or run.answers is None or not run.measures.has_clusters:
@@ -209,7 +238,7 @@ def provenance(results: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [(k, shown(v, 300)) for k, v in flat(written)] if isinstance(written, dict) else []
     hardware = results.get("hardware")
     facts += [(f"hardware.{k}", v) for k, v in flat(hardware)] if isinstance(hardware, dict) else []
-    for name in ("gradient_evaluations", "walk_crossing", "best_iteration", "objective"):
+    for name in ("gradient_evaluations", "objective"):
         if (value := number(results.get(name))) is not None:
             facts.append((name.replace("_", " "), short(value, 4)))
     return facts[:60]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gedi.report.look import percent, short
 from gedi.report.measures import Measures
+from gedi.training.choice import HEAD
 
 GOOD, FAIR, POOR, ABSENT = "good", "fair", "poor", "absent"
 WORST_FIRST = (POOR, FAIR, GOOD, ABSENT)
@@ -43,7 +44,15 @@ LIMITS = {
     "sample_test": Limit(0.65, 0.85),  # how reliably nearest neighbours tell samples from data
     "energy_gap": Limit(0.5, 1.5),  # between data and samples late in training, in standard deviations of log p
     "rollbacks": Limit(0, 2),  # number of times the guard rolled training back
-    "starts": Limit(0.10, 0.50),  # relative spread of the objectives of several starts
+    "unexplained": Limit(0.30, 0.60),  # share of the clusters' entropy that neighbours and walks left unexplained
+}
+
+CANDIDATES = {  # what competes for the clusters, in words
+    HEAD: "the best of the heads",
+    "walks": "a cut of the graph of walks",
+    "neighbours": "a cut of the graph of neighbours",
+    "kmeans": "k-means",
+    "mixture": "a Gaussian mixture",
 }
 
 
@@ -135,55 +144,57 @@ def _clusters(m: Measures) -> list[Finding]:
         "keeps_noise",
         m.keeps_noise,
         f"{percent(m.keeps_noise)} of the rows keep their cluster under a little noise.",
-        f"{longer}, or try several starts with n_init",
+        f"{longer}, or let more heads compete: raise heads.random",
     )
     found += _finding(
         "keeps_walk",
         m.keeps_walk,
         f"{percent(m.keeps_walk)} of the walks along the density end in the cluster where they began.",
-        "raise step1.iterations or n_init, or try another n_clusters: the clusters cut through dense regions",
+        "raise step1.iterations or heads.random, or try another n_clusters: the clusters cut through dense regions",
     )
     if m.sizes:
         found += _finding(
             "empty",
             m.empty / m.n_clusters,
             f"{m.empty} of {m.n_clusters} clusters have no rows." if m.empty else "No cluster is empty.",
-            "ask for fewer clusters, or raise objective.clustering.firmness or n_init",
+            "ask for fewer clusters, or raise heads.random",
         )
         found += _finding(
             "largest_share",
             m.largest_share,
             f"The largest cluster holds {percent(m.largest_share)} of the rows.",
-            "raise objective.clustering.firmness or n_init: nearly all rows are in one cluster",
+            "raise heads.random or objective.clustering.prior: nearly all rows are in one cluster",
         )
-    return found + _starts(m)
+    return found + _choice(m)
 
 
-def _starts(m: Measures) -> list[Finding]:
-    if len(m.starts) < 2:
+def _choice(m: Measures) -> list[Finding]:
+    if m.winner is None or m.unexplained is None:
         return []
-    best, worst = min(m.starts), max(m.starts)
-    spread = (worst - best) / max(abs(worst), 1e-9)
-    text = f"The {len(m.starts)} starts ended with objectives from {short(best)} to {short(worst)}; the lowest is kept."
-    found = _finding("starts", spread, text, "raise n_init, and compare runs with several seeds: the starts disagree")
-    # The best start was kept. Worse ones are a reason to try more starts, not to distrust this one.
+    text = (
+        f"The clusters come from {CANDIDATES.get(m.winner, m.winner)}, the best of {len(m.candidates)} candidates: "
+        f"{short(m.unexplained)} on a scale from 0, where neighbours and walks never leave a cluster, to 1, chance."
+    )
+    remedy = "raise step2.iterations or heads.random, or try another n_clusters; or there are no clear clusters"
+    found = _finding("unexplained", m.unexplained, text, remedy)
+    # The winner was only where step 2 went on from: clusters that came out clear are not poor because of it.
     return [Finding(FAIR, f.text, f.remedy) if f.level == POOR else f for f in found]
 
 
 def _embedding(m: Measures) -> list[Finding]:
     if m.effective_rank is None or m.spread is None:
         return []
-    collapsed = "raise the weight of objective.negative_free, or lower step2.learning_rate: the embedding collapsed"
+    collapsed = "add L_NF or raise its weight (objective.negative_free), or lower step2.learning_rate: it collapsed"
     text = f"Rows are embedded close to one point (spread {short(m.spread)}; 0 is a single point)."
     if LIMITS["spread"].level(m.spread) == GOOD:
-        text = "Rows are spread over the sphere."
+        text = "Rows are spread out."
     found = _finding("spread", m.spread, text, collapsed)
     needed = max(1, min(m.n_clusters - 1, m.dimensions or 1))
     return found + _finding(
         "rank_share",
         min(1.0, m.effective_rank / needed),
         f"It uses {m.effective_rank:.1f} of {m.dimensions} dimensions; {m.n_clusters} clusters need about {needed}.",
-        "raise the weight of objective.negative_free, or raise net.embedding",
+        "raise heads.neutral, or add L_NF or raise its weight (objective.negative_free)",
     )
 
 

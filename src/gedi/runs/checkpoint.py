@@ -25,7 +25,7 @@ from gedi.errors import CheckpointError, RunError
 from gedi.files.reading import FAILURES, parse_json, read_json, shown
 from gedi.files.tensors import Layout, Spec, TensorFile, check_layout, open_tensors
 from gedi.files.writing import finite, write_whole
-from gedi.runs.layout import CHECKPOINT_BYTES, F32, check_not_negative, layout_of, whole_number
+from gedi.runs.layout import CHECKPOINT_BYTES, F32, check_chosen, check_not_negative, layout_of, whole_number
 from gedi.training.state import Tensors, TrainState
 
 MANIFEST = "checkpoint.json"
@@ -130,7 +130,6 @@ class ExpectedCheckpoint:
     state: TrainState
     stages: Sequence[str]  # in order
     rows: int  # of the data
-    queue: int  # its greatest length
     processes: int = 1  # that train together
 
     def check_counters(self, counters: Any) -> None:
@@ -149,7 +148,7 @@ class ExpectedCheckpoint:
                 "seconds": _are_numbers(seconds),
                 "values": _are_numbers(counters.get("values", {})),
                 "elapsed": _is_number(counters["elapsed"], 0, 1e12),
-                "walk_crossing": counters["walk_crossing"] is None or _is_number(counters["walk_crossing"]),
+                "candidates": _are_numbers(counters["candidates"]),
                 "guard.events": _are_mappings(events) and all({"stage", "remedy"} <= event.keys() for event in events),
                 "guard.rate": _is_number(guard["rate"], 0, 1) and guard["rate"] > 0,
                 "guard.tries": _is_count(guard["tries"]),
@@ -163,12 +162,8 @@ class ExpectedCheckpoint:
         if not isinstance(counters, dict):
             raise ValueError("its counters are not a mapping")
         checks = {"stage": counters["stage"] in self.stages}
-        checks |= {name: _is_count(counters[name]) for name in ("iteration", "attempt", "gradient_evaluations")}
-        checks["objective"] = counters["objective"] is None or _is_number(counters["objective"])
-        checks["judged"] = _are_numbers(counters.get("judged", {}))
-        for name in ("best", "kept"):
-            objective, iteration = counters[name]
-            checks[name] = (objective is None or _is_number(objective)) and type(iteration) is int
+        checks |= {name: _is_count(counters[name]) for name in ("iteration", "gradient_evaluations")}
+        checks["competing"] = type(counters["competing"]) is bool
         _check_all(checks)
 
     def check_layout(self, found: Layout, counters: Mapping[str, Any]) -> None:
@@ -180,26 +175,20 @@ class ExpectedCheckpoint:
             noise = self.state.noise.get_state()
             expected["noise"] = Spec(noise.dtype, (len(noise) * self.processes,))
         check_layout(found, expected)
-        for name in ("queue", "good/queue"):
-            if name in found and (found[name].shape[0] or 0) > self.queue:
-                raise ValueError(f"its queue is longer than {self.queue}")
 
     def _state_layout(self, found: Layout, counters: Mapping[str, Any], prefix: str) -> dict[str, Spec]:
         """The tensors of one packed state; a group of weights is there completely or not at all."""
         state, weights = self.state, self.state.net.state_dict()
-        clusters, embedding = state.net.prototypes.directions.shape
-        chains = state.buffer.chains
+        chains, heads = state.buffer.chains, state.net.clusters
         expected = {"buffer": Spec(chains.dtype, (len(chains) * self.processes, *chains.shape[1:]))}
         expected |= layout_of({"rng": state.generator.get_state()})
         expected |= layout_of(weights, "net/") | layout_of(weights, "average/")
-        expected["queue"] = Spec(F32, (None, embedding))
-        optional = {"marginals": Spec(F32, (clusters,)), "start_labels": Spec(torch.int64, (self.rows,))}
-        expected |= {name: spec for name, spec in optional.items() if prefix + name in found}
-        began_step2 = self.stages.index(counters["stage"]) > self.stages.index("step1")
-        present = {"after_step1": began_step2} | {n: counters[n][0] is not None for n in ("best", "kept")}
-        for group, needed in present.items():
-            if needed or any(name.startswith(f"{prefix}{group}/") for name in found):
-                expected |= layout_of(weights, f"{group}/")
+        compared = heads.n_heads if counters["competing"] else 1
+        optional = {"objective": Spec(F32, (compared,)), "marginals": Spec(F32, (heads.n_clusters,))}
+        optional |= {"labels": Spec(torch.int64, (self.rows,)), "starts": Spec(torch.int64, (None, self.rows))}
+        names = {name.removeprefix(prefix) for name in found if name.startswith(prefix)}
+        optional |= {name: Spec(F32, (compared,)) for name in names if name.startswith("judged/")}
+        expected |= {name: spec for name, spec in optional.items() if name in names}
         for place, parameter in enumerate(state.net.parameters()):
             group = f"optimiser/{place}/"
             if any(name.startswith(prefix + group) for name in found):
@@ -210,13 +199,14 @@ class ExpectedCheckpoint:
 
     def check_values(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Check values that later arithmetic relies on."""
+        heads = self.state.net.clusters
         check_not_negative(tensors)
-        clusters = len(self.state.net.prototypes.directions)
-        for prefix in ("", "good/"):
-            labels, marginals = tensors.get(f"{prefix}start_labels"), tensors.get(f"{prefix}marginals")
-            if labels is not None and not bool(((labels >= 0) & (labels < clusters)).all()):
-                raise ValueError("its start_labels are not clusters")
-            if marginals is not None and not bool((marginals > 0).all()):
+        check_chosen(tensors, heads.n_heads)
+        for name, value in tensors.items():
+            kind, most = name.rpartition("/")[2], heads.n_clusters
+            if kind in ("labels", "starts") and not bool(((value >= 0) & (value < most)).all()):
+                raise ValueError(f"its {kind} are not clusters")
+            if kind == "marginals" and not bool((value > 0).all()):
                 raise ValueError("its marginals are not positive")
 
 

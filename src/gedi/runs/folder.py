@@ -220,6 +220,7 @@ def load(folder: str | Path) -> TrainedModel:
         check_layout(file.layout, wanted)
         tensors = file.read()
         layout.check_not_negative(tensors)
+        layout.check_chosen(tensors, net.clusters.n_heads)
         low, high, chains = (tensors.pop(f"sampler.{name}") for name in ("low", "high", "chains"))
         if not len(chains) or not bool((low <= high).all()):
             raise ValueError("its sampler has no chains, or a box with low > high")

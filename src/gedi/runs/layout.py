@@ -19,11 +19,11 @@ from gedi.files.tensors import Spec
 from gedi.nets import GediNet
 from gedi.sampling import Box
 from gedi.training.build import assemble
-from gedi.training.config import TrainingConfig, from_dict, longest_queue
+from gedi.training.config import TrainingConfig, from_dict
 
-NUMBERS = 2**28  # in one network, one replay buffer or one queue: 1 GiB each
+NUMBERS = 2**28  # in one network or one replay buffer: 1 GiB each
 MODEL_BYTES = 2**31  # a network and its chains
-CHECKPOINT_BYTES = 2**34  # two states, each with seven copies of the network (moments, averages, best), buffer, queue
+CHECKPOINT_BYTES = 2**34  # two states, each with four copies of the network (moments, averages) and a buffer
 NEVER_NEGATIVE = ("running_var", "exp_avg_sq", "/step")
 F32 = torch.float32
 
@@ -108,7 +108,6 @@ def check_sizes(
     asked = {
         "network (training.net)": net,
         "replay buffer (training.sampler.buffer_size)": config.sampler.buffer_size * n_features,
-        "queue (training.objective.clustering.queue)": longest_queue(config) * config.net.embedding,
     }
     for name, numbers in asked.items():
         if numbers > NUMBERS:
@@ -120,3 +119,10 @@ def check_not_negative(tensors: Mapping[str, torch.Tensor]) -> None:
     for name, value in tensors.items():
         if name.endswith(NEVER_NEGATIVE) and bool((value < 0).any()):
             raise ValueError(f"the tensor {shown(name)!r} contains negative values")
+
+
+def check_chosen(tensors: Mapping[str, torch.Tensor], n_heads: int) -> None:
+    """Refuse a chosen cluster head that is not one of them."""
+    for name, value in tensors.items():
+        if name.endswith("clusters.chosen") and not 0 <= int(value) < n_heads:
+            raise ValueError("its chosen head does not exist")

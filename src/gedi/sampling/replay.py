@@ -20,7 +20,9 @@ class ReplayBuffer:
 
     ``restart`` is the paper's re-initialisation frequency: that share of the drawn chains starts anew, uniformly in
     the box. ``from_data`` is the share restarted from data instead: it keeps the chains' masses in step with the
-    data's components, which Langevin noise alone exchanges only slowly across a valley.
+    data's components, which Langevin noise alone exchanges only slowly across a valley. They are blurred by ``blur``,
+    as the data are that the density is shown: a chain that starts sharper would teach it the difference. With 1 all
+    chains start from data, which is contrastive divergence.
     """
 
     def __init__(self, size: int, box: Box, generator: torch.Generator) -> None:
@@ -35,6 +37,7 @@ class ReplayBuffer:
         generator: torch.Generator,
         data: Rows | None = None,
         from_data: float = 0.0,
+        blur: float = 0.0,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """``n`` distinct chains and their places in the buffer."""
         device = self.chains.device
@@ -44,7 +47,9 @@ class ReplayBuffer:
         chains = torch.where(chance < restart, self.box.uniform(len(places), generator), chains)
         if data is not None and from_data > 0:
             rows = torch.randint(len(data), (len(places),), generator=generator, device=device)
-            chains = torch.where((chance >= restart) & (chance < restart + from_data), data[rows], chains)
+            fresh = data[rows].to(device)
+            fresh = fresh + blur * torch.randn(fresh.shape, generator=generator, device=device)
+            chains = torch.where((chance >= restart) & (chance < restart + from_data), fresh, chains)
         return chains, places
 
     def put(self, places: torch.Tensor, chains: torch.Tensor) -> None:

@@ -20,7 +20,7 @@ from gedi.nets import Encoder, GediNet, ImageEncoder, MLPEncoder
 from gedi.objectives.generative import Energy
 from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
-from gedi.training.config import NetConfig, TrainingConfig
+from gedi.training.config import NetConfig, TrainingConfig, n_heads
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,6 @@ def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 500
 
     Finer samplers and walks waste steps; coarser ones blur the structure of the data.
     """
-    from sklearn.neighbors import NearestNeighbors
 
     rows = np.asarray(x[:: math.ceil(len(x) / max_rows)])
     typical = float(np.median(nearest_neighbours(rows, neighbour).distances[:, -1])) / math.sqrt(x.shape[1])
@@ -80,9 +79,11 @@ def fill_from_data(config: TrainingConfig, x: np.ndarray | Rows) -> TrainingConf
     unit = resolution(x)
     if has_waves and net.frequency is None:
         net.frequency = 0.3 / (unit * math.sqrt(x.shape[1]))
-    sampler.noise = 3 * unit if sampler.noise is None else sampler.noise
-    sampler.final_noise = min(0.75 * unit, sampler.noise) if sampler.final_noise is None else sampler.final_noise
-    sampler.data_noise = sampler.final_noise if sampler.data_noise is None else sampler.data_noise
+    # Chains that start from data take steps within its blur; others have a long way to go, in steps of falling length.
+    first, last, blur = (0.15, 0.15, 3.0) if sampler.from_data == 1 else (3.0, 0.75, 1.0)
+    sampler.noise = first * unit if sampler.noise is None else sampler.noise
+    sampler.final_noise = min(last * unit, sampler.noise) if sampler.final_noise is None else sampler.final_noise
+    sampler.data_noise = blur * sampler.final_noise if sampler.data_noise is None else sampler.data_noise
     dam.radius = unit if dam.radius is None else dam.radius
     augment.noise = unit if augment.noise is None else augment.noise
     return config
@@ -127,15 +128,22 @@ def assemble(
     make = ENCODERS[sizes.encoder]
     return GediNet(
         make(sizes, n_features, image_shape),
-        representation=sizes.representation,
+        representation=_width(sizes),
         embedding=sizes.embedding,
         projector_hidden=sizes.projector_hidden,
         n_clusters=n_clusters,
         head=sizes.head,
+        n_heads=n_heads(config),
+        neutral=config.heads.neutral,
         energy_encoder=make(sizes, n_features, image_shape) if sizes.two_encoders else None,
         density=lambda net, support: generative.density(net, n_features, support),
         support=box if sizes.walls else None,
     )
+
+
+def _width(config: NetConfig) -> int:
+    """Size of the representation."""
+    return config.representation or config.hidden[-1]
 
 
 def _mlp(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
@@ -151,7 +159,7 @@ def _resnet8(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | 
             f"training.net.encoder resnet8 takes images, and the data are rows of {n_features} features: give an "
             "array [n, height, width, channels], or use training.net.encoder mlp."
         )
-    return ImageEncoder(image_shape, config.representation)
+    return ImageEncoder(image_shape, _width(config))
 
 
 # The choices of training.net.encoder.

@@ -14,6 +14,7 @@ from gedi.errors import ConfigError
 from gedi.objectives.term import Objective, kinds
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive, Rule, Share, at_most
 
+LATEST = 0.9  # share of step 2
 DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas))
 
 
@@ -23,15 +24,15 @@ class NetConfig:
 
     encoder: Literal["mlp", "resnet8"] = "mlp"  # for rows, or for images of at least 8 x 8 pixels
     hidden: Layers = (100, 100)  # hidden layers of the mlp encoder
-    representation: Count = 8  # outputs of the encoder, the F of resnet8 (the paper: 2; wider has fewer local minima)
-    embedding: Count = 8  # dimension of the unit sphere the clusters live on
+    representation: Count | None = 64  # outputs of the encoder, F of resnet8 (paper: 2); None: its last hidden layer
+    embedding: Count = 8  # outputs of the projectors: the unit sphere of prototypes, and L_NF's space
     projector_hidden: Count = 16  # hidden neurons of both projectors
     activation: Literal["silu", "leaky_relu"] = "silu"  # smooth: DAM needs smooth tangents (paper: leaky_relu)
     norm: Literal["none", "layer"] = "none"  # layer norm in the hidden layers of the mlp encoder, except in waves
     first: Literal["waves", "linear"] = "waves"  # first layer: sines of random frequencies, or as the others (paper)
     frequency: Positive | None = None  # typical frequency of the waves; None: 0.3 / the data's neighbour distance
-    head: Literal["projector", "nf_projector", "classifier"] = (
-        "projector"  # where embeddings and clusters are read; classifier: one linear layer on the representation
+    head: Literal["linear", "projector", "nf_projector"] = (
+        "linear"  # clusters: linear layers on the representation, or prototypes on a projector's sphere (paper)
     )
     walls: bool = True  # log p falls off outside the sampler's box, where nothing was learned (paper: no)
     two_encoders: bool = False  # ablation 'no NF, 2 enc.': the energy gets an encoder of its own
@@ -42,18 +43,20 @@ class SamplerConfig:
     """SGLD and its replay buffer (Sec. 3.1). Lengths are in units of the scaled data."""
 
     steps: Count = 8  # Langevin steps per iteration
-    noise: Positive | None = None  # noise of the first step; None: 3 x the data's resolution
-    final_noise: Positive | None = None  # noise of the last step; None: 0.75 x the data's resolution
+    noise: Positive | None = None  # noise of the first step; None: 3 x the data's resolution (from data: 0.15 x)
+    final_noise: Positive | None = (
+        None  # noise of the last step; None: 0.75 x the data's resolution (from data: 0.15 x)
+    )
     step: float | None = None  # step size; None: noise**2 / 2, temperature 1 (the paper: 1)
     max_drift: float | None = 1.5  # longest deterministic move, in lengths of the noise; None: unbounded (paper)
     buffer_size: Count = 2000  # persistent chains; fewer are fresher (the paper: 10000)
     restart: Share = 0.05  # share of drawn chains restarted uniformly in the box
-    from_data: Share = 0.05  # share of drawn chains restarted from data (the paper: 0)
+    from_data: Share = 0.05  # share of drawn chains restarted from data (the paper: 0); 1: contrastive divergence
     box_margin: NotNegative = 0.5  # how far the box reaches beyond the data
     clamp: bool = True  # samples stay in the box; False: they may leave it, and the guard watches them
     burn_in: float | None = 5.0  # chains this far below the least likely data have not arrived yet: not counted
     max_gap: float | None = 3.0  # the energy waits while samples lag this far behind the data; None: never (paper)
-    data_noise: NotNegative | None = None  # noise on data shown to the energy; None: final_noise
+    data_noise: NotNegative | None = None  # noise on data shown to the energy; None: final_noise (from data: 3 x)
 
 
 @dataclass
@@ -61,34 +64,48 @@ class DamConfig:
     """DAM walks (Alg. 1)."""
 
     steps: Natural = 10  # T
-    every: Count = 1  # iterations of step 2 from one batch of walks to the next
+    every: Count = 2  # iterations of step 2 from one batch of walks to the next (paper: 1)
     radius: NotNegative | None = None  # epsilon; None: the data's resolution
     max_drop: float | None = 3.0  # no step may take log p further than this below the walk's start; None: no limit
 
 
+StartKind = Literal["walks", "neighbours", "kmeans", "mixture"]
+
+
+@dataclass
+class HeadsConfig:
+    """Where clusters come from: heads side by side that start at random, and clusterings found in seconds.
+
+    They compete in step 2, and the best goes on alone, by measures of its own agreement; no labels are involved.
+    """
+
+    random: Natural = 16  # cluster heads that start at random, which is what n_init sets
+    starts: tuple[StartKind, ...] = ("walks", "neighbours", "kmeans", "mixture")  # clusterings that compete with them:
+    # cuts of the graphs of DAM's walks and of neighbours, k-means, a Gaussian mixture (paper: none)
+    neutral: Natural = 64  # clusters of the neutral head that trains the encoder while heads compete; 0: they train it
+    choose: Share = 0.4  # share of step 2 after which the best goes on alone and trains the encoder, too
+    anchor: NotNegative = 5.0  # weight of agreement with a start that was chosen: its head has to learn it first
+    fade: Share = 1.0  # share of the rest of step 2 over which that weight decays to zero
+
+
 @dataclass
 class StartConfig:
-    """Where the clusters start in step 2: what k-means++ is to k-means. No labels are involved."""
+    """How clusterings of the rows are found that compete with the heads."""
 
-    kind: Literal["walks", "kmeans", "neighbours", "none"] = (
-        "walks"  # cut the graph of DAM walks; k-means of L_NF's space; cut the neighbours' graph; random (paper)
-    )
-    nodes: Annotated[Count, at_most(10_000)] = 150  # micro-clusters: nodes of the graph, grounds of a constraint
+    nodes: Annotated[Count, at_most(10_000)] = 150  # micro-clusters: nodes of a graph, grounds of a constraint
     walks: Annotated[Count, at_most(1_000)] = 5  # walks: how many from every row
-    fewest: Natural = 5  # walks: rows a micro-cluster needs to be a node; those of smaller ones join the nearest
-    repeats: Annotated[Count, at_most(10_000)] = 40  # kmeans: number of runs; the tightest is kept
-    heads: bool = False  # kmeans: projector and prototypes start as L_NF's projector and the centres, not at random
+    fewest: Natural = 5  # rows a micro-cluster needs to be a node; those of smaller ones join the nearest
+    repeats: Annotated[Count, at_most(10_000)] = 10  # kmeans: number of runs; the tightest is kept
     ground: Annotated[Natural, at_most(10_000)] = 30  # with a constraint: searches for each cluster's value; 0: none
     tries: Annotated[Count, at_most(1_000)] = 1  # with a constraint: micro-clusterings tried; the better half decides
     node_rows: Count = 50  # with a constraint: rows per micro-cluster, on average, at least
-    fade: Share = 0.5  # share of step 2 after which the start has no influence left
 
 
 @dataclass
 class StageConfig:
     """One step of Alg. 2."""
 
-    iterations: Natural = 1500  # batches; 0 leaves the step out
+    iterations: Natural = 800  # batches; 0 leaves the step out
     batch_size: Count = 400  # capped at the number of rows
     learning_rate: Positive = 2e-3  # at its highest, between warm-up and decay
     betas: Annotated[tuple[float, float], DECAYS] = (0.9, 0.999)  # Adam
@@ -113,9 +130,8 @@ class GuardConfig:
 
 
 def gedi_objective() -> Objective:
-    """The terms of GEDI (Eq. 10)."""
-    energy, gaussian, sinkhorn = ({"kind": kind} for kind in ("energy", "gaussian", "sinkhorn"))
-    return read_objective(generative=energy, negative_free=gaussian, clustering=sinkhorn)
+    """The terms of GEDI (Eq. 10), without L_NF: the neutral head shapes the representation in its place."""
+    return read_objective(generative={"kind": "energy", "every": 2}, clustering={"kind": "prior"})
 
 
 @dataclass
@@ -127,13 +143,11 @@ class TrainingConfig:
     dam: DamConfig = field(default_factory=DamConfig)  # walks along the model's manifold
     augment: AugmentConfig = field(default_factory=AugmentConfig)  # views of a row
     objective: dict[str, Any] = field(default_factory=gedi_objective)  # the terms of Eq. 10, by family
-    start: StartConfig = field(default_factory=StartConfig)  # first labels of step 2
+    heads: HeadsConfig = field(default_factory=HeadsConfig)  # where clusters come from
+    start: StartConfig = field(default_factory=StartConfig)  # clusterings that compete with the heads
     step1: StageConfig = field(default_factory=StageConfig)  # the density alone
-    embedding: StageConfig = field(default_factory=lambda: StageConfig(iterations=0))  # before clusters: L_NF, CE
-    step2: StageConfig = field(default_factory=lambda: StageConfig(iterations=800, average=0.98))  # all of Eq. 10
+    step2: StageConfig = field(default_factory=lambda: StageConfig(iterations=400, average=0.98))  # all of Eq. 10
     guard: GuardConfig = field(default_factory=GuardConfig)  # divergence: noticed, undone, reported
-    keep_best: bool = True  # step 2 hands on the state with the lowest smoothed objective (paper: the last one)
-    n_init: Count = 1  # runs of start and step 2 on the same energy; the lowest objective is kept
     scaling: Literal["feature", "global", "pixels", "none"] = (
         "feature"  # unit per column, one unit for all, black -1 and white 1, or unscaled (paper)
     )
@@ -142,14 +156,21 @@ class TrainingConfig:
 def check(config: TrainingConfig) -> TrainingConfig:
     """Refuse values out of range and settings that contradict each other; returns the config unchanged."""
     settings.check_ranges(config, "training.")
-    if config.net.encoder == "resnet8" and config.start.kind == "walks" and config.step2.iterations:
+    heads, clustering = config.heads, config.objective.get("clustering")
+    if config.net.encoder == "resnet8" and {"walks", "mixture"} & set(heads.starts):
         raise ConfigError(
-            "training.start.kind walks cuts a graph of walks between all rows, which takes too long for images: "
-            "use kmeans or none with training.net.encoder resnet8."
+            "training.heads.starts: walks between all images and mixtures of their pixels take too long; leave out "
+            "walks and mixture with training.net.encoder resnet8."
         )
-    if config.step2.iterations and not any(term.has_clusters for term in config.objective.values()):
+    if (heads.neutral or heads.starts) and heads.choose > LATEST:
         raise ConfigError(
-            "training.step2 trains clusters, but training.objective has no term for them: add clustering."
+            f"training.heads.choose must be at most {LATEST} with a neutral head or starts: the winner has to learn."
+        )
+    alone = heads.random <= 1 and not heads.starts and not heads.neutral
+    if clustering is not None and clustering.kind == "kmeans" and not (alone and config.net.head != "linear"):
+        raise ConfigError(
+            "training.objective.clustering.kind kmeans labels the rows itself, and moves prototypes to its centres: "
+            "set heads.random 1, heads.starts [], heads.neutral 0 and net.head projector."
         )
     if config.step1.iterations and "generative" not in config.objective:
         raise ConfigError("training.step1 trains a density, but training.objective has no generative term.")
@@ -157,8 +178,7 @@ def check(config: TrainingConfig) -> TrainingConfig:
         only = "training.objective.generative.every 0 trains the density in step 1 only"
         if not config.step1.iterations:
             raise ConfigError(f"{only}, which has no iterations: set training.step1.iterations, or every to 1 or more.")
-        later = config.embedding.iterations + config.step2.iterations
-        if later and config.objective["generative"].kind == "energy" and not config.net.two_encoders:
+        if config.step2.iterations and config.objective["generative"].kind == "energy" and not config.net.two_encoders:
             raise ConfigError(
                 f"{only}, and the encoder it shares would forget it later: set training.net.two_encoders, or every to "
                 "1 or more."
@@ -166,9 +186,9 @@ def check(config: TrainingConfig) -> TrainingConfig:
     return config
 
 
-def longest_queue(config: TrainingConfig) -> int:
-    """Length of the longest queue of past embeddings among the terms."""
-    return max((term.memory for term in config.objective.values()), default=0)
+def n_heads(config: TrainingConfig) -> int:
+    """All cluster heads of a run: a start that is chosen needs one, too."""
+    return max(1, config.heads.random)
 
 
 def get(config: Any, path: str) -> Any:

@@ -70,7 +70,7 @@ def estimate(ready: Prepared, world: World | None = None) -> Cost:
     trial = _trial(ready, world, max(FEWEST, 2 + longest))
     if trial[-1][1] - trial[0][1] < CHEAP:
         trial = _trial(ready, world, max(TRIAL, 2 + 2 * longest))
-    return Cost(*whole_time(trial, counts, config.n_init, rounds), peak_memory())
+    return Cost(*whole_time(trial, counts, rounds), peak_memory())
 
 
 def round_of(config: TrainingConfig, stage: str) -> list[str]:
@@ -84,20 +84,19 @@ def round_of(config: TrainingConfig, stage: str) -> list[str]:
 
 
 def whole_time(
-    marks: Marks, counts: dict[str, int], n_init: int, rounds: Mapping[str, Sequence[str]] | None = None
+    marks: Marks, counts: dict[str, int], rounds: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[float, dict[str, float]]:
     """Seconds of a run of ``counts`` iterations, and of one of each stage, from the marks of a short run.
 
-    Other work counts once if it happens before the end of step 1 or after step 2, and once per start otherwise.
-    Iterations of a stage are alike, or of the kinds that its `rounds` say.
+    Work between stages counts once. Iterations of a stage are alike, or of the kinds that its `rounds` say.
     """
-    once = {"run": 0.0, "start": 0.0}
+    once = 0.0
     steps: dict[str, list[float]] = {name: [] for name in TRAINED}
     for (before, t0), (stage, t1) in pairwise(marks):
         if stage == before and stage in steps:
             steps[stage].append(t1 - t0)
         else:
-            once["run" if stage in ("start", "step1", "after step1", "end") else "start"] += t1 - t0
+            once += t1 - t0
     kinds = {name: (rounds or {}).get(name, [""]) for name in TRAINED}
     each: dict[str, float] = {}
     for name, found in steps.items():
@@ -105,13 +104,11 @@ def whole_time(
         by_kind = _of_kind(middle, kinds[name])
         each[name] = statistics.fmean(by_kind[kind] for kind in kinds[name])
         # A stage's first and last iterations do extra work: in its last, step 2 goes through all rows.
-        ends = "run" if name == "step1" else "start"
         if sum(stage == name for stage, _ in marks) > len(found):
-            once[ends] -= by_kind[kinds[name][0]]
+            once -= by_kind[kinds[name][0]]
         if len(found) > len(middle):
-            once[ends] += found[-1] - by_kind[kinds[name][len(found) % len(kinds[name])]]
-    start = max(0.0, once["start"]) + each["embedding"] * counts["embedding"] + each["step2"] * counts["step2"]
-    return max(0.0, once["run"]) + each["step1"] * counts["step1"] + start * n_init, each
+            once += found[-1] - by_kind[kinds[name][len(found) % len(kinds[name])]]
+    return max(0.0, once) + sum(each[name] * counts[name] for name in TRAINED), each
 
 
 def _of_kind(seconds: list[float], kinds: Sequence[str]) -> dict[str, float]:
@@ -131,7 +128,6 @@ def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
     for name in TRAINED:
         stage = getattr(config, name)
         stage.iterations = min(iterations, stage.iterations)
-    config.n_init = 1
     marks: Marks = [("start", time.monotonic())]
 
     def mark() -> bool:

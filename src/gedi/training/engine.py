@@ -13,12 +13,11 @@ from gedi.objectives.term import Loss, temperature
 from gedi.objectives.views import Views
 from gedi.sampling import DamInfo, ReplayBuffer, dam, distinct, sgld
 from gedi.training.build import Prepared, box_around, build_net
-from gedi.training.config import StageConfig, longest_queue
+from gedi.training.config import StageConfig
 from gedi.training.guard import Guard, cold_sampler, divergence, worries
 from gedi.training.journal import Hooks, Journal
 from gedi.training.recovery import Recovery, mixed
-from gedi.training.start import start_weight
-from gedi.training.state import STAGES, Best, TrainState, adam, averaged_copy, pack, rate
+from gedi.training.state import STAGES, TrainState, adam, averaged_copy, pack, rate
 from gedi.training.world import World
 
 WINDOW = 50  # iterations between two lines of history, and between two looks at the best state
@@ -43,7 +42,7 @@ class Engine:
         self.x = ready.rows.to(self.world.device)
         self.journal = Journal(self.hooks, is_main=self.world.is_main)
         self.guard = Guard(self.config.guard)
-        self.walk_crossing: float | None = None  # share of the start's walks that change cluster
+        self.candidates: dict[str, float] = {}  # what competed for the clusters, and how it was judged
         self.state = self._new_state()
         self.recovery = Recovery(self)
         self.recovery.resume()
@@ -67,7 +66,6 @@ class Engine:
             average=averaged_copy(net),
             optimiser=adam(net, config.step1),
             buffer=ReplayBuffer(math.ceil(config.sampler.buffer_size / world.size), box, noise),
-            queue=torch.empty(0, config.net.embedding, device=world.device),
             generator=generator,
             noise=noise,
         )
@@ -102,8 +100,6 @@ class Engine:
             with self.journal.timed_as_loss():
                 yield self._batch(config.batch_size)
             if self.recovery.went_wrong():
-                if state.stage != name:  # this attempt was given up
-                    return
                 continue
             state.iteration += 1
             # Averages decay faster at first, so that a stage's initial weights do not linger.
@@ -114,41 +110,12 @@ class Engine:
                 self.recovery.remember_if_calm()
             self.recovery.save_if_due()
         state.load_weights(state.weights())
-        if name == "step1":
-            state.after_step1 = state.weights()
-        if name == "step2" and state.best.objective < state.kept.objective:
-            state.kept = state.best
         state.stage, state.iteration = f"after {name}", 0
         self.recovery.save_if_due(stage_ended=config.iterations > 0)
 
-    def attempts(self) -> Iterator[int]:
-        """The starts of step 2 still to be tried, each from the weights of step 1."""
-        config = self.config
-        last = config.n_init if config.step2.iterations else min(1, config.embedding.iterations)
-        for attempt in range(self.state.attempt, last):
-            if attempt > self.state.attempt or self.state.stage == "after step1":
-                self._begin_attempt(attempt)
-            yield attempt
-
     def is_before(self, name: str) -> bool:
-        """Whether this attempt still has to enter the stage."""
+        """Whether the run still has to enter the stage."""
         return STAGES.index(self.state.stage) < STAGES.index(name)
-
-    def _begin_attempt(self, attempt: int) -> None:
-        """Restore the weights of step 1 with new heads, so that attempts differ only in their clusters."""
-        state = self.state
-        state.attempt, state.best, state.stage = attempt, Best(), "after step1"
-        state.queue = state.queue[:0]
-        weights = state.after_step1
-        generative = self.config.objective.get("generative")
-        if attempt and not (generative and generative.reads_heads):  # otherwise step 1's density is lost with them
-            made = build_net(
-                self.config, self.x.shape[1], self.n_clusters, state.generator, image_shape=self.image_shape
-            )
-            fresh = made.state_dict()
-            heads = ("projector.", "nf_projector.", "prototypes.")
-            weights = {k: fresh[k] if k.startswith(heads) else v for k, v in weights.items()}
-        state.load_weights(weights)
 
     def _batch(self, size: int) -> Batch:
         with self.journal.timed("data"):
@@ -163,23 +130,23 @@ class Engine:
 
     def _look(self, name: str, config: StageConfig) -> None:
         state = self.state
+        if state.objective is not None:
+            self.values["objective"] = float(state.objective.min())
         self.journal.record(self.where() | self.values)
-        faded = state.iteration >= self.config.start.fade * config.iterations
-        objective = state.objective if name == "step2" and faded else None
-        if objective is not None and (objective < state.best.objective or not self.config.keep_best):
-            state.best = Best(objective, state.weights(), state.iteration)
         if name == "step2" and state.iteration == config.iterations:
             self._look_for_worries()
-        self.journal.progress(name, state.attempt, state.iteration, config.iterations)
+        self.journal.progress(name, state.iteration, config.iterations)
 
     def where(self) -> dict[str, Any]:
         """The place in the run, as a line of history has it."""
-        return {"stage": self.state.stage, "attempt": self.state.attempt, "iteration": self.state.iteration}
+        return {"stage": self.state.stage, "iteration": self.state.iteration}
 
     @torch.no_grad()
     def _look_for_worries(self) -> None:
-        used = self.of_all(lambda x: self.state.average.scores(x).argmax(1)).unique()
-        values = self.values | {"empty_clusters": float(self.n_clusters - len(used))}
+        values = dict(self.values)
+        if any(term.has_clusters for term in self.config.objective.values()):  # otherwise there are none yet
+            used = self.of_all(lambda x: self.state.average.scores(x).argmax(1)).unique()
+            values["empty_clusters"] = float(self.n_clusters - len(used))
         for symptom in worries(values, n_clusters=self.n_clusters, max_drop=self.config.dam.max_drop):
             self.recovery.warn(symptom)
 
@@ -195,7 +162,12 @@ class Engine:
             state.net.refresh_density(self.x)
             box = state.buffer.box
             chains, places = state.buffer.draw(
-                n, restart=c.restart, generator=state.noise, data=self.x, from_data=c.from_data
+                n,
+                restart=c.restart,
+                generator=state.noise,
+                data=self.x,
+                from_data=c.from_data,
+                blur=c.data_noise or 0.0,
             )
             samples = sgld(
                 state.net.score,
@@ -249,8 +221,8 @@ class Engine:
             self.values["walk_log_density_change"] = float(info.log_density_change.mean())
         return walked, info
 
-    def augment(self, batch: Batch) -> torch.Tensor:
-        """x' drawn from T(x'|x)."""
+    def augment(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Two views drawn from T(x'|x)."""
         with self.journal.timed("data"):
             return self.augment_rows(batch.x, batch.rows, self.state.noise)
 
@@ -271,11 +243,11 @@ class Engine:
             rows=batch.rows,
             inputs=[first, second] + ([] if walked is None else [walked]),
             samples=samples,
-            all_labels=state.start_labels,
+            all_labels=state.labels,
+            anchor=self._anchor(),
             marginals=state.marginals,
-            past=state.queue,
+            competing=state.competing,
             tau=temperature(config.objective),
-            start_weight=start_weight(config, state.iteration),
             data_noise=config.sampler.data_noise or 0.0,
             burn_in=config.sampler.burn_in,
             max_gap=config.sampler.max_gap,
@@ -305,23 +277,15 @@ class Engine:
         blocks = self.x.split(self.state.net.encoder.rows_at_once)
         return joined((function(x) for x in blocks), len(self.x))
 
-    def remember(self, views: Views) -> None:
-        """Put the embeddings of x at the head of the queue; every process keeps those of its own rows."""
-        if longest := longest_queue(self.config):
-            own = self.world.part(views.z[: views.n].detach())
-            self.state.queue = torch.cat([own, self.state.queue])[: longest // self.world.size]
-
     def descend(self, losses: dict[str, Loss]) -> None:
         """One optimiser step on the weighted sum of the losses; none if the guard sees them diverge."""
-        net, optimiser = self.state.net, self.state.optimiser
+        optimiser = self.state.optimiser
         parameters = optimiser.param_groups[0]["params"]  # all of the net's, without a walk over its modules
         loss = torch.stack([loss.weight * loss.value for loss in losses.values()]).sum()
         optimiser.zero_grad()
         with self.world.together():  # gathered representations send their gradients back
             self.world.fabric.backward(loss)
         self.world.average_gradients(parameters)
-        if self._holds_prototypes():
-            net.prototypes.directions.grad = None  # None, not zero: with zeros, Adam would count these iterations too
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         measured = torch.stack([*(loss.value.detach() for loss in losses.values()), norm])
         self.values.update(zip([*losses, "gradient_norm"], measured.tolist(), strict=True))
@@ -333,16 +297,20 @@ class Engine:
             self.recovery.warn(symptom)
         with self.journal.timed("optimiser"):
             optimiser.step()
-        self.state.judged |= {name: self.values[name] for name, loss in losses.items() if loss.judges}
-        self._smooth_objective()
+        self._smooth_objective({name: loss.judges for name, loss in losses.items() if loss.judges is not None})
 
-    def _holds_prototypes(self) -> bool:
-        state, terms = self.state, self.config.objective.values()
-        return state.stage == "step2" and any(term.holds_prototypes(state.iteration) for term in terms)
+    def _anchor(self) -> float:
+        """Weight of agreement with a start that was chosen, in this iteration."""
+        heads, state, n = self.config.heads, self.state, self.config.step2.iterations
+        if state.marginals is None:  # no start was chosen
+            return 0.0
+        passed = (state.iteration / n - heads.choose) / max(1e-9, heads.fade * (1 - heads.choose))
+        return heads.anchor * max(0.0, 1.0 - passed)
 
-    def _smooth_objective(self) -> None:
-        parts = list(self.state.judged.values())
-        if self.state.stage == "step2" and parts:
-            now, old = sum(parts) / len(parts), self.state.objective
-            self.state.objective = now if old is None else SMOOTHING * old + (1 - SMOOTHING) * now
-            self.values["objective"] = self.state.objective
+    def _smooth_objective(self, judged: dict[str, torch.Tensor]) -> None:
+        state = self.state
+        if state.stage != "step2" or not judged:
+            return
+        state.judged |= judged
+        now = torch.stack(list(state.judged.values())).mean(0)
+        state.objective = now if state.objective is None else SMOOTHING * state.objective + (1 - SMOOTHING) * now

@@ -48,9 +48,8 @@ def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -
     train(run)
     state, config = run.state, ready.config
     results = {
-        "objective": state.kept.objective,
-        "best_iteration": state.kept.iteration,
-        "walk_crossing": run.walk_crossing,
+        "objective": None if state.objective is None else float(state.objective.min()),
+        "candidates": run.candidates,
         "gradient_evaluations": state.gradient_evaluations,
         "seconds": run.journal.elapsed(),
         "seed": seed,

@@ -117,7 +117,7 @@ def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | N
         found.append(
             Symptom(
                 f"{empty} of {n_clusters} clusters have no rows",
-                "use fewer clusters, or raise objective.clustering.firmness or n_init",
+                "use fewer clusters, or raise heads.random",
             )
         )
     return found

@@ -16,7 +16,6 @@ class Progress(NamedTuple):
     """What a progress bar shows."""
 
     stage: str
-    attempt: int
     iteration: int
     total: int
     values: dict[str, float]
@@ -95,9 +94,9 @@ class Journal:
         if self.is_main:
             warnings.warn(text, GuardWarning, stacklevel=4)
 
-    def progress(self, stage: str, attempt: int, iteration: int, total: int) -> None:
+    def progress(self, stage: str, iteration: int, total: int) -> None:
         if self.on_progress is not None:
-            self.on_progress(Progress(stage, attempt, iteration, total, dict(self.values), self.elapsed()))
+            self.on_progress(Progress(stage, iteration, total, dict(self.values), self.elapsed()))
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gedi.training.config import TrainingConfig
 
 Change = Callable[["TrainingConfig"], None]
-SELDOM = 16  # iterations between updates of a density that step 2 would otherwise not train at all
 
 
 @dataclass(frozen=True)
@@ -42,58 +41,62 @@ def embedding_alone(**terms: dict[str, Any]) -> Change:
     def change(config: TrainingConfig) -> None:
         from gedi.training.config import read_objective
 
-        total = config.step1.iterations + config.embedding.iterations + config.step2.iterations
-        config.embedding = replace(config.embedding if config.embedding.iterations else config.step2, iterations=total)
-        config.step1.iterations = config.step2.iterations = 0
+        _step2_alone(config)
         config.objective = read_objective(**terms)
-        config.net.two_encoders = False
         config.net.head = "nf_projector" if "negative_free" in terms else "projector"
+        config.heads = replace(config.heads, random=1, starts=(), neutral=0)
 
     return change
 
 
 def gedi_1(config: TrainingConfig) -> None:
-    """The density is updated every other iteration.
+    """The density is updated every other iteration, or as seldom as in step 2 already.
 
-    Walks are short because the density they follow is still growing. At first they are steps to neighbours, and the
-    first clusters are a cut of the graph of neighbours.
+    Walks are short because the density they follow is still growing.
     """
+    generative = config.objective["generative"]
     config.step2.iterations += config.step1.iterations // 2
     config.step1.iterations = 0
     config.dam.steps = min(config.dam.steps, 3)
-    config.objective["generative"] = replace(config.objective["generative"], every=2)
+    config.objective["generative"] = replace(generative, every=max(2, generative.every))
 
 
 def jem(config: TrainingConfig) -> None:
-    """Step 1 is all there is."""
-    config.embedding.iterations = config.step2.iterations = 0
+    """Step 1 is all there is, with the iterations of both."""
+    config.step1.iterations += config.step2.iterations
+    config.step2.iterations = 0
     config.objective = {"generative": config.objective["generative"]}
     config.net.two_encoders = False
 
 
 def swav(config: TrainingConfig) -> None:
-    """Step 2 gets the iterations of all stages."""
-    config.step2.iterations += config.step1.iterations + config.embedding.iterations
+    """Step 2 gets the iterations of both; all heads start at random, with the same views as GEDI's."""
     _step2_alone(config)
-    config.step1.iterations = 0
-    config.start.kind = "none"
-    clustering = replace(config.objective["clustering"], dam=0.0, anchor=0.0, firmness=1.0, marginals="uniform")
-    config.objective = {"clustering": clustering}
-    config.net.two_encoders = False
+    _random_heads(config)
+    clustering = config.objective["clustering"]
+    from gedi.training.config import read_objective
+
+    config.objective = read_objective(clustering=dict(kind="sinkhorn", weight=clustering.weight, dam=0.0, tau=0.1))
+    config.net.head = "projector"
 
 
 def _step2_alone(config: TrainingConfig) -> None:
-    """No stage before the clusters': step 2 has to teach the encoder in its place, and at its learning rate."""
-    if config.embedding.iterations:
-        config.step2.learning_rate = config.embedding.learning_rate
-    config.embedding.iterations = 0
+    """No density, and so no step before the clusters'."""
+    config.step2.iterations += config.step1.iterations
+    config.step1.iterations = 0
+    config.net.two_encoders = False
+
+
+def _random_heads(config: TrainingConfig) -> None:
+    """No start: heads begin at random, as in the paper."""
+    config.heads = replace(config.heads, random=max(1, config.heads.random), starts=())
 
 
 METHODS: dict[str, Method] = {
-    "gedi": Method("GEDI: the density first, then density, L_NF and clusters together.", lambda config: None),
+    "gedi": Method("GEDI: the density first, then density and clusters together.", lambda config: None),
     "gedi-1": Method("GEDI in one step: density and clusters together, with fewer evaluations of the density.", gedi_1),
     "jem": Method("JEM: the generative term alone. There are no clusters: every row is in cluster 0.", jem),
-    "swav": Method("SwAV: L_DI(Theta; T) alone, with equal cluster sizes in every batch and a random start.", swav),
+    "swav": Method("SwAV: L_DI(Theta; T) alone, with equal cluster sizes in every batch and random starts.", swav),
     "barlow": Method(
         "Barlow Twins: features of two views correlate one to one; clusters by k-means.",
         embedding_alone(negative_free=dict(kind="barlow")),
@@ -124,38 +127,119 @@ METHODS: dict[str, Method] = {
 }
 
 
+# -- ablations --------------------------------------------------------------------------------------------------------
+
+
 def no_nf(config: TrainingConfig) -> None:
-    """Without L_NF, and with one encoder: a density that shares it must keep training, or it is forgotten."""
-    no_nf_two_encoders(config)
-    config.net.two_encoders = False
-    generative = config.objective["generative"]
-    config.objective["generative"] = replace(generative, every=generative.every or SELDOM)
+    """Without L_NF, where there is one."""
+    config.objective.pop("negative_free", None)
+
+
+def with_nf(config: TrainingConfig) -> None:
+    """With the paper's L_NF, where there is none: Eqs. 6-7 as means over samples and dimensions."""
+    from gedi.training.config import read_objective
+
+    if "negative_free" not in config.objective:
+        config.objective |= read_objective(negative_free=dict(kind="gaussian", per_sample=True))
+
+
+def no_step1(config: TrainingConfig) -> None:
+    """Without step 1: at first, walks follow an energy that has not been trained."""
+    config.step1.iterations = 0
+
+
+def two_encoders(config: TrainingConfig) -> None:
+    """An encoder of its own for the energy."""
+    config.net.two_encoders = True
 
 
 def no_nf_no_step1(config: TrainingConfig) -> None:
-    """Without L_NF and without step 1: DAM walks on an energy that has not been trained."""
+    """Without L_NF and without step 1."""
     no_nf(config)
-    config.step1.iterations = 0
+    no_step1(config)
 
 
 def no_nf_two_encoders(config: TrainingConfig) -> None:
     """Without L_NF, and with an encoder of its own for the energy."""
-    del config.objective["negative_free"]
-    _step2_alone(config)
-    config.net.two_encoders = True
+    no_nf(config)
+    two_encoders(config)
 
 
-def random_start(config: TrainingConfig) -> None:
-    """All terms, but clusters that start at random, as in the paper: what step 2 does without the cut of the walks."""
-    config.start.kind = "none"
-    config.objective["clustering"] = replace(config.objective["clustering"], marginals="uniform", anchor=0.0)
+def one_encoder(config: TrainingConfig) -> None:
+    """One encoder under energy and clusters; what step 1 taught it about the density is kept up in step 2."""
+    config.net.two_encoders = False
+    generative = config.objective["generative"]
+    config.objective["generative"] = replace(generative, every=max(1, generative.every))
 
 
-# The four variants of the paper's ablation (Sec. 5.1), by the names in its figure, and one of ours.
+def no_density(config: TrainingConfig) -> None:
+    """No generative term, no step 1 and no walks; all other parts as they are."""
+    no_dam(config)
+    no_step1(config)
+    config.objective.pop("generative", None)
+    config.net.two_encoders = False
+
+
+def frozen_density(config: TrainingConfig) -> None:
+    """The density learns in step 1 only. It needs its own encoder: step 2 would change one that it shared."""
+    two_encoders(config)
+    config.objective["generative"] = replace(config.objective["generative"], every=0)
+
+
+def no_dam(config: TrainingConfig) -> None:
+    """No walks: neither as views nor as a start. The views by T(x'|x) remain."""
+    config.objective["clustering"] = replace(config.objective["clustering"], dam=0.0)
+    _without_start(config, "walks")
+
+
+def no_neighbours(config: TrainingConfig) -> None:
+    """Both views are of the row itself, and no start comes from neighbours."""
+    config.augment.neighbours = 0
+    _without_start(config, "neighbours")
+
+
+def with_sinkhorn(config: TrainingConfig) -> None:
+    """Assignments by Sinkhorn-Knopp instead of a prior on cluster sizes, on prototypes on a projector's sphere."""
+    from gedi.training.config import read_objective
+
+    old = config.objective["clustering"]
+    settings = dict(kind="sinkhorn", weight=old.weight, dam=old.dam, neutral=old.neutral)
+    config.objective |= read_objective(clustering=settings)
+    config.net.head = "projector"
+
+
+def starts_alone(config: TrainingConfig) -> None:
+    """No head starts at random: the best of the starts is learned."""
+    config.heads = replace(config.heads, random=0)
+
+
+def _without_start(config: TrainingConfig, kind: str) -> None:
+    config.heads = replace(config.heads, starts=tuple(other for other in config.heads.starts if other != kind))
+
+
+# What can be left out of any settings, or added to them. Several are joined by " + ".
 ABLATIONS: dict[str, Change] = {
     "full": lambda config: None,
-    "no NF": no_nf,
+    "no density": no_density,
+    "density frozen after step 1": frozen_density,
+    "two encoders": two_encoders,
+    "one encoder": one_encoder,
+    "no DAM": no_dam,
+    "no NF": no_nf,  # this and the next two: the paper's ablation (Sec. 5.1), by the names in its figure
     "no NF, no step 1": no_nf_no_step1,
     "no NF, 2 encoders": no_nf_two_encoders,
-    "random start": random_start,
+    "with L_NF": with_nf,
+    "no neighbours": no_neighbours,
+    "Sinkhorn instead of the prior": with_sinkhorn,
+    "random heads only": _random_heads,
+    "starts alone": starts_alone,
+    "no step 1": no_step1,
 }
+
+
+def ablate(config: TrainingConfig, variant: str) -> None:
+    """Change ``config`` into a variant: names of `ABLATIONS`, joined by " + "."""
+    for name in variant.split(" + "):
+        if name not in ABLATIONS:
+            raise ConfigError(f"Unknown variant {name!r}: choose one of {', '.join(ABLATIONS)}.")
+        ABLATIONS[name](config)

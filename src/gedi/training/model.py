@@ -83,7 +83,7 @@ class TrainedModel:
     @property
     def has_clusters(self) -> bool:
         """Purely generative methods (JEM) have no cluster head: every row is in cluster 0."""
-        return self.config.embedding.iterations + self.config.step2.iterations > 0
+        return self.config.step2.iterations > 0
 
     @property
     def has_density(self) -> bool:
@@ -102,7 +102,7 @@ class TrainedModel:
         return self.predict_proba(x).argmax(1)
 
     def transform(self, x: np.ndarray) -> np.ndarray:
-        """g(x), the embedding on the unit sphere."""
+        """g(x), the embedding."""
         return self._chunks(x, self._frozen.embed)
 
     def represent(self, x: np.ndarray) -> np.ndarray:

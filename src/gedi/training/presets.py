@@ -19,31 +19,37 @@ Changes = Mapping[str, Any]
 CONSTRAINT_WEIGHTS = {"paper-mnist": 3000.0}  # Appendix G: the weight of a constraint that is given without one
 SMALL_SIDE = 16  # pixels: up to here an MLP is enough, and minutes faster
 FEW_PIXELS = 1024  # so it is for grey images of up to this many pixels
-SHIFT = 0.05  # of the preset `digits`, as a share of the image's side
+SHIFT, SHIFT_OF_SIDE = 0.5, 0.05  # largest shift of small images: in pixels, and as a share of the side
 BUFFER_NUMBERS = 2**26  # 256 MB: the most a replay buffer holds, unless a batch needs more
 FEW_FEATURES = 8  # up to here walks reach further than the gaps between neighbours
 
-# Rows of many features. In many dimensions DAM's walks are short compared with the distance between rows. So views
-# towards mutual neighbours and L_NF shape the space first, and the clusters start from k-means in it.
-STAGE_OF_ROWS = dict(batch_size=256, learning_rate=1e-3, warmup=20)
+# Rows of many features. In many dimensions a walk is short compared with the distance between rows, and a chain takes
+# long to come from anywhere else: pairs are neighbours alone, and chains start from data.
+STAGE_OF_ROWS = dict(batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0.0)
 ROWS: Changes = dict(
-    net=dict(hidden=(256, 256), representation=128, embedding=64, projector_hidden=128, first="linear"),
-    sampler=dict(noise=0.1, final_noise=0.1, data_noise=0.3, buffer_size=1000, restart=0.0),
-    dam=dict(radius=0.1),
-    augment=dict(noise=0.1, neighbours=12, towards=1.0),
-    objective=dict(
-        generative=dict(weight=0.01, size=1e-5),
-        negative_free=dict(beta=0.1, invariance=10.0, per_sample=True),
-        clustering=dict(dam=0.5, queue=1280, iterations=5),
-    ),
-    start=dict(kind="kmeans"),
-    step1=STAGE_OF_ROWS | dict(iterations=300),
-    embedding=STAGE_OF_ROWS | dict(iterations=1000),
-    step2=STAGE_OF_ROWS | dict(iterations=500),
+    net=dict(hidden=(256, 256), representation=None, first="linear", norm="layer"),
+    sampler=dict(buffer_size=1000, restart=0.0, from_data=1.0, box_margin=3.0),
+    objective=dict(generative=dict(size=1e-4, every=4), clustering=dict(dam=0.0)),
+    heads=dict(starts=("neighbours", "kmeans", "mixture"), choose=0.7),
+    step1=STAGE_OF_ROWS | dict(iterations=100),
+    step2=STAGE_OF_ROWS | dict(iterations=1000),
 )
 
-# Small images as rows: one unit for all pixels, and slight affine views.
-DIGITS: Changes = dict(scaling="global", augment=dict(shift=0.4, rotate=8.0, scale=0.05, shear=0.05))
+# Small images as rows: one unit for all pixels, and slight affine and elastic views.
+DIGITS: Changes = dict(
+    augment=dict(noise=0.0, neighbours=5, rotate=10.0, scale=0.1, shear=0.1, elastic=0.05),
+    heads=dict(starts=("neighbours", "kmeans")),
+    step2=dict(iterations=700),
+    scaling="global",
+)
+
+# Larger grey images, of which there are usually more.
+GREY: Changes = dict(
+    net=dict(hidden=(400, 400)),
+    augment=dict(neighbours=10),
+    step1=dict(batch_size=400),
+    step2=dict(batch_size=400, iterations=1600),
+)
 
 # Larger images, on a CPU: the structure of `digits`, with two narrow ResNet-8s.
 #
@@ -57,7 +63,7 @@ DIGITS: Changes = dict(scaling="global", augment=dict(shift=0.4, rotate=8.0, sca
 # density as step 1 made it: occasional updates at step 2's learning rate made it worse.
 STAGE_OF_IMAGES = dict(batch_size=64, learning_rate=2e-3, warmup=20)
 IMAGES: Changes = dict(
-    net=dict(encoder="resnet8", representation=32, embedding=32, projector_hidden=64, two_encoders=True),
+    net=dict(encoder="resnet8", representation=32, two_encoders=True),
     sampler=dict(
         steps=5,
         step=5.0,
@@ -68,17 +74,12 @@ IMAGES: Changes = dict(
         from_data=0.1,
         box_margin=0.25,
     ),
-    dam=dict(steps=3, radius=0.1, every=3),
-    augment=dict(noise=0.03, crop=4, jitter=0.1, gray=0.1),
-    objective=dict(
-        generative=dict(weight=0.5, size=1e-4, every=0),
-        negative_free=dict(beta=0.1, invariance=3.0, per_sample=True),
-        clustering=dict(dam=0.5, queue=1280, iterations=5),
-    ),
-    start=dict(kind="kmeans", repeats=10, heads=True),
+    dam=dict(radius=0.1),
+    augment=dict(noise=0.03, crop=4, jitter=0.1, gray=0.1, neighbours=0),
+    objective=dict(generative=dict(weight=0.5, size=1e-4, every=0), clustering=dict(dam=0.0)),
+    heads=dict(starts=(), choose=0.7),
     step1=STAGE_OF_IMAGES | dict(iterations=200, batch_size=32, learning_rate=1e-3),
-    embedding=STAGE_OF_IMAGES | dict(iterations=600),
-    step2=STAGE_OF_IMAGES | dict(iterations=100, learning_rate=5e-4),
+    step2=STAGE_OF_IMAGES | dict(iterations=700),
     scaling="pixels",
 )
 
@@ -87,34 +88,34 @@ SMOKE: Changes = dict(
     net=dict(hidden=(32, 32)),
     sampler=dict(steps=3, buffer_size=400),
     dam=dict(steps=3),
-    start=dict(nodes=40, walks=2),
+    heads=dict(random=4, neutral=16),
+    start=dict(nodes=40, walks=2, repeats=3),
     step1=dict(iterations=60, batch_size=128, average=0.9),
     step2=dict(iterations=60, batch_size=128, average=0.9, learning_rate=3e-3),
 )
 SMOKE_IMAGES: Changes = dict(
-    net=dict(encoder="mlp", hidden=(32, 32), first="linear", representation=8, embedding=8, projector_hidden=16),
+    net=dict(encoder="mlp", hidden=(32, 32), first="linear", representation=8),
     sampler=dict(steps=2, buffer_size=200),
-    dam=dict(steps=2),
+    heads=dict(random=4, neutral=16),
     start=dict(repeats=3),
     step1=dict(iterations=30, average=0.9),
-    embedding=dict(iterations=30, average=0.9),
-    step2=dict(iterations=30, average=0.9),
+    step2=dict(iterations=60, average=0.9),
 )
 
 # What the paper's settings have in common, as literally as they run (Appendix G): none of our safeguards.
 STAGE_OF_PAPER = dict(warmup=0, decay_from=1.0, average=0.0)
 UNBOUNDED = dict(max_drift=None, burn_in=None, max_gap=None)
 PAPER: Changes = dict(
-    net=dict(walls=False),
+    net=dict(head="projector", walls=False),
     sampler=UNBOUNDED | dict(noise=0.01, final_noise=0.01, step=1.0, buffer_size=10_000, from_data=0.0),
-    dam=dict(radius=0.03, max_drop=None),
-    augment=dict(noise=0.03),
+    dam=dict(radius=0.03, max_drop=None, every=1),
+    augment=dict(noise=0.03, both=False, neighbours=0),
     objective=dict(
-        generative=dict(size=0.0),
-        clustering=dict(weight=1000.0, dam=500.0, anchor=0.0, firmness=1.0, marginals="uniform"),
+        generative=dict(size=0.0, every=1),
+        negative_free=dict(kind="gaussian"),
+        clustering=dict(kind="sinkhorn", weight=1000.0, dam=500.0),
     ),
-    start=dict(kind="none"),
-    keep_best=False,
+    heads=dict(random=1, starts=(), neutral=0, choose=1.0),
 )
 PAPER_TOY: Changes = dict(  # synthetic data (Sec. 5.1)
     net=dict(representation=2, embedding=2, projector_hidden=4, activation="leaky_relu", first="linear"),
@@ -136,7 +137,6 @@ def paper_images(width: int, *, iterations: int, batch_size: int = 64, steps: in
         # strengths, are those of the code it builds on.
         augment=dict(crop=4, jitter=0.1, gray=0.1) | augment,
         step1=stage,
-        embedding=stage | dict(iterations=0),
         step2=stage,
         guard=dict(max_at_box=1.0),  # black and white lie on the box: reaching it is not a symptom
         scaling="pixels",
@@ -147,6 +147,7 @@ PRESETS: dict[str, tuple[Changes, ...]] = {
     "toy": (),
     "rows": (ROWS,),
     "digits": (ROWS, DIGITS),
+    "grey": (ROWS, DIGITS, GREY),
     "smoke": (SMOKE,),
     "paper": (PAPER, PAPER_TOY),
     "images": (IMAGES,),
@@ -169,18 +170,19 @@ def preset(name: str | None, *, n_features: int, image_shape: tuple[int, ...] | 
     if name == "smoke" and image_shape is not None and min(image_shape[:2]) > SMALL_SIDE:
         return override(TrainingConfig(), IMAGES, SMOKE_IMAGES)
     config = override(TrainingConfig(), *PRESETS[name])
-    if name == "digits" and image_shape is not None:
-        config.augment.shift = SHIFT * min(image_shape[:2])
+    if name in ("digits", "grey") and image_shape is not None:
+        config.augment.shift = SHIFT + SHIFT_OF_SIDE * min(image_shape[:2])
     fitting = max(config.step1.batch_size, BUFFER_NUMBERS // n_features)
     config.sampler.buffer_size = min(config.sampler.buffer_size, fitting)
     return config
 
 
 def _by_shape(n_features: int, image_shape: tuple[int, ...] | None) -> str:
-    if image_shape is not None:
-        is_grey = image_shape[2] == 1 and n_features <= FEW_PIXELS
-        return "digits" if is_grey or min(image_shape[:2]) <= SMALL_SIDE else "images"
-    return "toy" if n_features <= FEW_FEATURES else "rows"
+    if image_shape is None:
+        return "toy" if n_features <= FEW_FEATURES else "rows"
+    if min(image_shape[:2]) <= SMALL_SIDE:
+        return "digits"
+    return "grey" if image_shape[2] == 1 and n_features <= FEW_PIXELS else "images"
 
 
 def configure(
@@ -200,6 +202,6 @@ def configure(
         )
     if "symbolic" in config.objective and not config.step2.iterations:
         raise ConfigError(f"A constraint acts in step 2, and with method {method} step 2 has no iterations here.")
-    if method == "jem" and config.embedding.iterations + config.step2.iterations:
-        raise ConfigError("The method jem is step 1 alone: leave training.embedding and step2.iterations at 0.")
+    if method == "jem" and config.step2.iterations:
+        raise ConfigError("The method jem is step 1 alone: leave training.step2.iterations at 0.")
     return config

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gedi.objectives.term import Loss, Objective, active
+from gedi.training.choice import choose_clusters, choose_head, find_starts, place_clusters, relabel
 from gedi.training.engine import Batch, Engine
-from gedi.training.start import place_prototypes, relabel, set_start
 
 Losses = dict[str, Loss]
 
@@ -17,20 +17,20 @@ def train(run: Engine) -> None:
     for batch in run.stage("step1", config.step1):
         run.descend(density_losses(run, batch))
 
-    # Step 2: maximise the whole of Eq. 10, from `n_init` starts; keep the lowest objective, never look at labels.
-    for attempt in run.attempts():
-        for batch in run.stage("embedding", config.embedding):
-            run.descend(embedding_losses(run, batch))
-        if config.step2.iterations and run.is_before("step2"):
-            set_start(run, seed=attempt)
-        for batch in run.stage("step2", config.step2):
-            run.descend(all_losses(run, batch))
-    if state.kept.weights:
-        state.load_weights(state.kept.weights)
+    # Step 2: maximise the whole of Eq. 10. Clusters compete by their own agreement; labels are never seen.
+    if config.step2.iterations and run.is_before("step2"):
+        find_starts(run)
+    for batch in run.stage("step2", config.step2):
+        if state.competing and state.iteration >= config.heads.choose * config.step2.iterations:
+            choose_clusters(run)
+        run.descend(all_losses(run, batch))
+    if state.competing:
+        choose_head(run)
+
     state.net.eval()
     state.net.refresh_density(run.x)
-    if config.embedding.iterations and not any(term.trains_prototypes for term in config.objective.values()):
-        place_prototypes(run)
+    if config.step2.iterations and not any(term.has_clusters for term in config.objective.values()):
+        place_clusters(run)
 
 
 def density_losses(run: Engine, batch: Batch) -> Losses:
@@ -39,34 +39,18 @@ def density_losses(run: Engine, batch: Batch) -> Losses:
     return run.config.objective["generative"].losses(run.views(batch, batch.x, batch.x, samples=samples))
 
 
-def embedding_losses(run: Engine, batch: Batch) -> Losses:
-    """The terms that need no clusters, on two augmented views."""
-    terms = {family: term for family, term in due_terms(run).items() if not term.has_clusters}
-    views = run.views(batch, run.augment(batch), run.augment(batch))
-    losses: Losses = {}
-    for family, term in terms.items():
-        if family == "generative":
-            views.samples = run.samples(len(batch.x))
-        losses |= term.losses(views)
-    return losses
-
-
 def all_losses(run: Engine, batch: Batch) -> Losses:
-    """All terms of Eq. 10 on a batch: x, its augmented view x' and the end of its walk x''."""
+    """All terms of Eq. 10 on a batch: two augmented views x, x' and the end of a walk x''."""
     terms, iteration = due_terms(run), run.state.iteration
     walks = iteration % run.config.dam.every == 0 and any(term.walks for term in terms.values())
     walked = run.walk(batch.x)[0] if walks else None
     samples = run.samples(len(batch.x)) if "generative" in terms else None
-    augmented = run.augment(batch)
     if any(term.relabels(iteration) for term in terms.values()):
         relabel(run)
-    views = run.views(batch, batch.x, augmented, walked, samples)
+    views = run.views(batch, *run.augment(batch), walked, samples)
     losses: Losses = {}
     for term in terms.values():
         losses |= term.losses(views)
-    for term in terms.values():
-        losses |= term.anchored(views)
-    run.remember(views)
     return losses
 
 

@@ -6,14 +6,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from gedi.errors import GediError
-from gedi.training.config import longest_queue
-from gedi.training.guard import DivergedError, Packed, Symptom, is_calm
+from gedi.training.guard import Packed, Symptom, is_calm
 from gedi.training.state import STAGES, TRAINED, Tensors, adam, pack, unpack
 
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
-OWN = ("buffer", "noise", "queue")  # checkpoint tensors that differ between processes
+OWN = ("buffer", "noise")  # checkpoint tensors that differ between processes
 
 
 class StoppedError(GediError):
@@ -38,13 +37,6 @@ class Recovery:
         assert symptom is not None
         try:
             calm = guard.back_off(run.where(), symptom)
-        except DivergedError:
-            if not state.kept.weights:
-                raise
-            # Other starts got through: the best of those is kept, and this one is over.
-            journal.tell(f"start {state.attempt + 1} diverged and is dropped; the best of the others is kept.")
-            state.stage, state.iteration = STAGES[-1], 0
-            return True
         finally:
             journal.record(guard.events[-1])
         journal.tell("{stage}, iteration {iteration}: {seen}; {action}.".format(**guard.events[-1]))
@@ -94,7 +86,7 @@ class Recovery:
         if run.state.noise is not run.state.generator:
             tensors["noise"] = run.state.noise.get_state()
         good, guard = run.guard.pack()
-        extra = {"walk_crossing": run.walk_crossing, "processes": run.world.size}
+        extra = {"candidates": run.candidates, "processes": run.world.size}
         return run.world.gathered(tensors | good, OWN), counters | guard | run.journal.pack() | extra
 
     def resume(self) -> None:
@@ -103,7 +95,6 @@ class Recovery:
         if checkpoints is None or not world.from_main(checkpoints.exists):
             return
         of_this_run = {"state": run.state, "stages": STAGES, "rows": len(run.x), "processes": world.size}
-        of_this_run["queue"] = longest_queue(run.config)
         self._restore(*world.from_main(lambda: checkpoints.load(**of_this_run)))
         for line in checkpoints.skipped:
             run.journal.tell(f"a damaged checkpoint was skipped: {line}")
@@ -118,7 +109,7 @@ class Recovery:
             state.noise.set_state(tensors["noise"])
         run.guard.unpack(tensors, counters)
         run.journal.unpack(counters)
-        run.walk_crossing = counters["walk_crossing"]
+        run.candidates = counters["candidates"]
 
 
 def mixed(seed: int, *parts: int) -> int:

@@ -1,4 +1,4 @@
-"""All of a run's state: net, averaged net, optimiser, buffer, queue, random numbers, counters; and how it is packed."""
+"""All of a run's state: net, averaged net, optimiser, buffer, random numbers, counters; and how it is packed."""
 
 from __future__ import annotations
 
@@ -17,17 +17,9 @@ from gedi.sampling import ReplayBuffer
 from gedi.training.config import StageConfig
 
 Tensors = dict[str, torch.Tensor]
-TRAINED = ("step1", "embedding", "step2")  # the stages that settings describe
+TRAINED = ("step1", "step2")  # the stages that settings describe
+OPTIONAL = ("objective", "starts", "labels", "marginals")  # tensors that are there once they are known
 STAGES = ("start", *(name for stage in TRAINED for name in (stage, f"after {stage}")))  # a run's places, in their order
-
-
-@dataclass
-class Best:
-    """The state with the lowest smoothed objective of step 2 so far."""
-
-    objective: float = math.inf
-    weights: dict[str, torch.Tensor] = field(default_factory=dict)
-    iteration: int = -1
 
 
 @dataclass
@@ -38,19 +30,16 @@ class TrainState:
     average: GediNet  # exponentially averaged weights of `net`
     optimiser: torch.optim.Optimizer
     buffer: ReplayBuffer
-    queue: torch.Tensor  # past embeddings for Sinkhorn, newest first
     generator: torch.Generator  # what all processes must agree on: batches, first weights
     noise: torch.Generator  # all other noise; the same object as `generator` when one process trains on the CPU
     stage: str = "start"
     iteration: int = 0
-    attempt: int = 0
-    best: Best = field(default_factory=Best)  # of this attempt
-    kept: Best = field(default_factory=Best)  # of all attempts so far
-    after_step1: dict[str, torch.Tensor] = field(default_factory=dict)  # where every attempt starts
-    objective: float | None = None  # smoothed objective of step 2
-    judged: dict[str, float] = field(default_factory=dict)  # latest values of the losses it is made of
-    marginals: torch.Tensor | None = None  # cluster sizes asked of Sinkhorn; None: equal
-    start_labels: torch.Tensor | None = None  # the start's label of every row; None: no start
+    competing: bool = True  # no cluster head has been chosen yet
+    objective: torch.Tensor | None = None  # smoothed objective of every head, [heads]; of the chosen one later on
+    judged: Tensors = field(default_factory=dict)  # latest values, [heads], of what it is made of
+    starts: torch.Tensor | None = None  # the labels of every row by each start, [starts, rows], until one is chosen
+    labels: torch.Tensor | None = None  # the label of every row, by k-means or by the start that was chosen
+    marginals: torch.Tensor | None = None  # cluster sizes to expect; None: equal
     gradient_evaluations: int = 0  # evaluations of d log p / dx, in rows
 
     @torch.no_grad()
@@ -104,29 +93,18 @@ def rate(iteration: int, config: StageConfig) -> float:
 
 def pack(state: TrainState) -> tuple[Tensors, dict[str, Any]]:
     """Everything in a `TrainState`, as named tensors and plain numbers."""
-    tensors: Tensors = {"buffer": state.buffer.chains, "queue": state.queue, "rng": state.generator.get_state()}
-    groups = {
-        "net": state.net.state_dict(),
-        "average": state.average.state_dict(),
-        "after_step1": state.after_step1,
-        "best": state.best.weights,
-        "kept": state.kept.weights,
-    }
+    tensors: Tensors = {"buffer": state.buffer.chains, "rng": state.generator.get_state()}
+    groups = {"net": state.net.state_dict(), "average": state.average.state_dict(), "judged": state.judged}
     for group, values in groups.items():
         tensors |= {f"{group}/{name}": value for name, value in values.items()}
     for place, moments in state.optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser/{place}/{name}": value for name, value in moments.items()}
-    optional = {"marginals": state.marginals, "start_labels": state.start_labels}
-    tensors |= {name: value for name, value in optional.items() if value is not None}
+    tensors |= {name: value for name in OPTIONAL if (value := getattr(state, name)) is not None}
     counters = {
         "stage": state.stage,
         "iteration": state.iteration,
-        "attempt": state.attempt,
-        "objective": state.objective,
-        "judged": dict(state.judged),
+        "competing": state.competing,
         "gradient_evaluations": state.gradient_evaluations,
-        "best": [state.best.objective if state.best.weights else None, state.best.iteration],
-        "kept": [state.kept.objective if state.kept.weights else None, state.kept.iteration],
     }
     # Contiguous copies: safetensors refuses tensors that share memory, as the net and its average may.
     return {name: value.detach().clone().contiguous() for name, value in tensors.items()}, counters
@@ -147,10 +125,6 @@ def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> No
 
     state.net.load_state_dict(group("net"))
     state.average.load_state_dict(group("average"))
-    state.after_step1 = group("after_step1")
-    for name in ("best", "kept"):
-        objective, iteration = counters[name]
-        setattr(state, name, Best(math.inf if objective is None else objective, group(name), iteration))
     moments: dict[int, Tensors] = {}
     for key, value in group("optimiser").items():
         place, name = key.split("/")
@@ -160,10 +134,9 @@ def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> No
     state.optimiser.load_state_dict({"state": moments, "param_groups": settings["param_groups"]})
     device = state.buffer.chains.device
     state.buffer.load_state_dict({"chains": tensors["buffer"].to(device)})
-    state.queue = tensors["queue"].to(device, copy=True)
     state.generator.set_state(tensors["rng"])
-    for name in ("marginals", "start_labels"):
+    state.judged = {name: value.to(device, copy=True) for name, value in group("judged").items()}
+    for name in OPTIONAL:
         setattr(state, name, tensors[name].to(device, copy=True) if name in tensors else None)
-    state.stage, state.iteration, state.attempt = counters["stage"], counters["iteration"], counters["attempt"]
-    state.objective, state.gradient_evaluations = counters["objective"], counters["gradient_evaluations"]
-    state.judged = dict(counters.get("judged", {}))  # earlier versions did not save them
+    state.stage, state.iteration, state.competing = counters["stage"], counters["iteration"], counters["competing"]
+    state.gradient_evaluations = counters["gradient_evaluations"]

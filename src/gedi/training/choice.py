@@ -1,0 +1,138 @@
+"""Which clusters a run goes on with: the best cluster head, or a start. No labels are involved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from sklearn.metrics import pairwise_distances_argmin
+from torch.nn import functional as F
+
+from gedi.data.neighbours import nearest_neighbours
+from gedi.nets import Prototypes
+from gedi.nets.densities import evaluating
+from gedi.objectives.clustering import kmeans_partition
+from gedi.objectives.term import constraint_of
+from gedi.training.start import NEIGHBOURS, directions, find_start, sample_of, tightest_kmeans
+
+if TYPE_CHECKING:
+    from gedi.training.engine import Engine
+
+CLEARLY = 0.75  # a start has to be this much better than a head: some of them look for what they are judged by
+HEAD = "a head"  # what the best of the heads is called among the candidates
+
+
+@torch.no_grad()
+def find_starts(run: Engine) -> None:
+    """Starts are found on the density of step 1; those of a constraint wait, as they need a trained representation."""
+    kinds = run.config.heads.starts
+    if kinds and run.groups is None:
+        found = run.world.from_main(lambda: np.stack([find_start(run, kind) for kind in kinds]))
+        run.state.starts = torch.as_tensor(found, dtype=torch.long, device=run.x.device)
+
+
+@torch.no_grad()
+def choose_head(run: Engine) -> bool:
+    """Of the heads, keep the one with the lowest smoothed objective; False if there is none to keep."""
+    state = run.state
+    state.competing, state.judged = False, {}
+    if not run.config.heads.random or state.objective is None:
+        return False
+    best = int(state.objective.argmin())
+    for net in (state.net, state.average):
+        net.clusters.chosen.fill_(best)
+    run.candidates = {HEAD: float(state.objective[best])}
+    state.objective = state.objective[best : best + 1]
+    return True
+
+
+@torch.no_grad()
+def choose_clusters(run: Engine) -> None:
+    """End the competition: the best head, by its smoothed objective, against the starts, by the agreement of pairs.
+
+    A head that wins goes on as it is. A start that wins is what the first head has to learn.
+    """
+    state, has_head = run.state, choose_head(run)
+    if not run.config.heads.starts:
+        return
+    winner, labels, run.candidates = run.world.from_main(lambda: compare(run, has_head=has_head))
+    state.starts = None
+    if winner == HEAD:
+        return
+    state.objective = None
+    state.labels = torch.as_tensor(labels, dtype=torch.long, device=run.x.device)
+    counts = torch.bincount(state.labels, minlength=run.n_clusters).float() + 1.0
+    state.marginals = counts / counts.sum()
+
+
+def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, float]]:
+    """The best candidate, its labels of all rows, and how each was judged: 0 is best, 1 is chance."""
+    candidates = {}
+    if has_head:  # first, because it wins a tie
+        candidates[HEAD] = run.of_all(lambda x: run.state.average.scores(x).argmax(1)).cpu().numpy()
+    for i, kind in enumerate(run.config.heads.starts):
+        candidates[kind] = find_start(run, kind) if run.state.starts is None else run.state.starts[i].cpu().numpy()
+    if len(candidates) == 1:
+        return (*next(iter(candidates.items())), {})
+    places = sample_of(len(run.x), 0)
+    walks = any(term.walks for term in run.config.objective.values())
+    pairs = walked_pairs(run, places) if walks else neighbour_pairs(run, places)
+    judged = {name: unexplained(labels[places], pairs) + broken(run, labels) for name, labels in candidates.items()}
+    winner = min(judged, key=lambda name: judged[name] * (CLEARLY if name == HEAD else 1.0))
+    return winner, candidates[winner], judged
+
+
+def neighbour_pairs(run: Engine, places: np.ndarray) -> np.ndarray:
+    """Of some rows, the nearest among them, [rows, k]: places among ``places``."""
+    return nearest_neighbours(directions(run)[places], NEIGHBOURS).places
+
+
+def walked_pairs(run: Engine, places: np.ndarray) -> np.ndarray:
+    """Of some rows, those nearest to the ends of their walks, [rows, walks]."""
+    some = run.x[torch.from_numpy(places).to(run.x.device)]
+    ends = (run.walk(some, alone=True)[0].cpu().numpy() for _ in range(run.config.start.walks))
+    return np.stack([pairwise_distances_argmin(end, some.cpu().numpy()) for end in ends], axis=1)
+
+
+def unexplained(labels: np.ndarray, pairs: np.ndarray) -> float:
+    """H(y'|y) / H(y) for the labels of rows and of their partners ``pairs`` [rows, k]; see `unexplained_share`."""
+    _, labels = np.unique(labels, return_inverse=True)
+    joint = np.zeros((labels.max() + 1,) * 2)
+    np.add.at(joint, (labels[:, None], labels[pairs]), 1.0)
+    joint = (joint + joint.T) / (2 * pairs.size)
+    alone, both = (-(p[p > 0] * np.log(p[p > 0])).sum() for p in (joint.sum(1), joint))
+    return float((both - alone) / alone) if alone > 0 else 1.0
+
+
+def broken(run: Engine, labels: np.ndarray) -> float:
+    """The share of groups whose labels break the constraint; 0 if there is none."""
+    constraint = constraint_of(run.config.objective)
+    if run.groups is None or constraint is None:
+        return 0.0
+    sure = F.one_hot(torch.as_tensor(labels)[run.groups], run.n_clusters).float().clamp(1e-6, 1.0).log()
+    log_p = dict(zip(constraint.inputs, sure.log_softmax(-1).unbind(1), strict=True))
+    return 1.0 - float(constraint.log_prob(log_p, check=False).exp().mean())
+
+
+@torch.no_grad()
+def place_clusters(run: Engine) -> None:
+    """Clusters for methods that train none: k-means of the embeddings."""
+    z = run.of_all(run.state.net.embed)
+    repeats = run.config.start.repeats
+    centres = run.world.from_main(lambda: tightest_kmeans(z.cpu().numpy(), run.n_clusters, 0, n_init=repeats)[1])
+    for net in (run.state.net, run.state.average):
+        net.clusters.place(torch.as_tensor(centres).to(z))
+
+
+@torch.no_grad()
+def relabel(run: Engine) -> None:
+    """New labels for every row by k-means from the present prototypes, which then move to its centres (DeepCluster)."""
+    net = run.state.net
+    with evaluating(net):
+        z = run.of_all(lambda x: run.apply(net.embed, x))
+    assert isinstance(net.clusters, Prototypes)  # as the settings of this term ask for
+    centres = net.clusters.centres[0].cpu()
+    found = run.world.from_main(lambda: kmeans_partition(z.cpu(), centres))
+    run.state.labels = found.assignments.argmax(1).to(z.device)
+    net.clusters.place(F.normalize(found.centres.to(z), dim=1))
