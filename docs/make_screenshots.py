@@ -31,7 +31,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgroun
 LONGER_SMOKE = ["--preset", "smoke", "--training.step1.iterations", "400", "--training.step2.iterations", "200"]
 ALL_STEPS = ["--training.step2.iterations", "600"]  # a method with one step gets the iterations of both
 SHORT_DIGITS = ["--preset", "digits", "--training.step1.iterations", "20"]
-SHORT_DIGITS += ["--training.embedding.iterations", "100", "--training.step2.iterations", "20"]
+SHORT_DIGITS += ["--training.step2.iterations", "120"]
 
 
 def fit(run: Path, data: str, clusters: int, *words: str) -> Path:
