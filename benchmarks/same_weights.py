@@ -25,27 +25,25 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 SHORT = {
     "step1.iterations": 12,
-    "embedding.iterations": 8,
     "step2.iterations": 16,
     "step1.batch_size": 64,
     "step2.batch_size": 64,
     "sampler.buffer_size": 100,
 }
-NO_EMBEDDING = {"embedding.iterations": 0}
-STEP1_ALONE = NO_EMBEDDING | {"step2.iterations": 0}
-WITHOUT_CLUSTERS = {"step1.iterations": 0, "step2.iterations": 0}
+NO_STEP1 = {"step1.iterations": 0}
 METHODS = {
-    "gedi": NO_EMBEDDING,
-    "gedi-1": NO_EMBEDDING | {"step1.iterations": 0},
-    "jem": STEP1_ALONE,
-    "swav": NO_EMBEDDING | {"step1.iterations": 0},
-    "barlow": WITHOUT_CLUSTERS,
-    "vicreg": WITHOUT_CLUSTERS,
-    "w-mse": WITHOUT_CLUSTERS,
-    "simclr": WITHOUT_CLUSTERS,
-    "protocpc": WITHOUT_CLUSTERS,
-    "ebclr": WITHOUT_CLUSTERS,
+    "gedi": {},
+    "gedi-1": NO_STEP1,
+    "jem": {"step2.iterations": 0},
+    "swav": NO_STEP1,
+    "barlow": NO_STEP1,
+    "vicreg": NO_STEP1,
+    "w-mse": NO_STEP1,
+    "simclr": NO_STEP1,
+    "protocpc": NO_STEP1,
+    "ebclr": NO_STEP1,
 }
+ONE_HEAD = {"net.head": "projector", "heads.random": 1, "heads.starts": [], "heads.neutral": 0}
 KINDS = {
     "generative": ("energy", "contrastive", "logsumexp", "flow", "vae"),
     "clustering": ("sinkhorn", "prior", "kmeans"),
@@ -53,22 +51,14 @@ KINDS = {
     "contrastive": ("infonce", "nt-xent", "protocpc"),
 }
 VARIANTS: dict[str, dict[str, Any]] = {
-    "n_init 2": {"n_init": 2},
-    "n_init 2, embedding": {"n_init": 2, "embedding.iterations": 6, "start.kind": "kmeans", "start.heads": True},
+    "two heads": {"heads.random": 2},
     "two encoders": {"net.two_encoders": True},
-    "no L_NF": {"objective.negative_free": None},
-    "no step 1": {"step1.iterations": 0},
-    "random start": {
-        "start.kind": "none",
-        "objective.clustering.marginals": "uniform",
-        "objective.clustering.anchor": 0.0,
-    },
-    "start from neighbours": {"start.kind": "neighbours"},
-    "start from k-means": {"start.kind": "kmeans"},
-    "queue, frozen prototypes": {"objective.clustering.queue": 100, "objective.clustering.frozen": 5},
+    "no step 1": NO_STEP1,
+    "random heads only": {"heads.starts": []},
+    "starts alone": {"heads.random": 0},
+    "one head on a projector": ONE_HEAD,
     "density every third": {"objective.generative.every": 3, "dam.every": 2},
-    "classifier": {"net.head": "classifier", "objective.negative_free": None, "start.kind": "none"},
-    "last state kept": {"keep_best": False, "sampler.clamp": False, "sampler.max_gap": None, "sampler.burn_in": None},
+    "unbounded sampler": {"sampler.clamp": False, "sampler.max_gap": None, "sampler.burn_in": None},
     "rollbacks": {"guard.max_gradient": 38.0, "guard.every": 5, "guard.tries": 8},
 }
 
@@ -80,30 +70,31 @@ def cases() -> dict[str, dict[str, Any]]:
     def add(name: str, data: str, changes: dict[str, Any], **options: Any) -> None:
         found[name] = {"data": data, "training": SHORT | changes, **options}
 
-    add("preset toy", "moons", NO_EMBEDDING)
+    add("preset toy", "moons", {})
     add("preset rows", "rows", {})
     add("preset digits", "digits", {})
     add("preset images", "pictures", {"net.representation": 8})
-    add("preset smoke", "moons", NO_EMBEDDING, preset="smoke")
+    add("preset smoke", "moons", {}, preset="smoke")
     add("preset smoke, images", "pictures", {}, preset="smoke")
-    add("preset paper", "moons", NO_EMBEDDING, preset="paper")
+    add("preset paper", "moons", {}, preset="paper")
     for name in ("svhn", "cifar10", "cifar100", "mnist"):
         data = "grey" if name == "mnist" else "pictures"
         narrow = {"net.representation": 8, "net.embedding": 8, "sampler.steps": 2, "dam.steps": 2}
-        add(f"preset paper-{name}", data, NO_EMBEDDING | narrow, preset=f"paper-{name}")
+        add(f"preset paper-{name}", data, narrow, preset=f"paper-{name}")
     for method, changes in METHODS.items():
         add(f"method {method}, toy", "moons", changes, method=method)
         if method not in ("gedi", "gedi-1"):
             add(f"method {method}, digits", "digits", changes, method=method)
     for family, kinds in KINDS.items():
         for kind in kinds:
-            changes = NO_EMBEDDING | {f"objective.{family}.kind": kind}
+            needed = ONE_HEAD | {"objective.clustering.dam": 0.0} if kind == "kmeans" else {}
+            changes = {f"objective.{family}.kind": kind} | needed
             add(f"term {family}.{kind}", "moons", changes, preset="smoke")
     for name, changes in VARIANTS.items():
-        add(name, "moons", NO_EMBEDDING | changes, preset="smoke")
+        add(name, "moons", changes, preset="smoke")
     rule = "a, b, c : 4\na + b == c\n"
-    for kind in ("walks", "none", "neighbours"):
-        add(f"constraint, start {kind}", "moons", NO_EMBEDDING | {"start.kind": kind}, preset="smoke", constraint=rule)
+    for kind in ("walks", "neighbours", "kmeans"):
+        add(f"constraint, start {kind}", "moons", {"heads.starts": [kind]}, preset="smoke", constraint=rule)
     add("constraint, digits", "digits", {}, constraint=rule)
     return found
 
