@@ -29,7 +29,7 @@ STAGE_OF_ROWS = dict(batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0
 ROWS: Changes = dict(
     net=dict(hidden=(256, 256), representation=None, first="linear", norm="layer"),
     sampler=dict(buffer_size=1000, restart=0.0, from_data=1.0, box_margin=3.0),
-    objective=dict(generative=dict(size=1e-4, every=4), clustering=dict(dam=0.0)),
+    objective=dict(generative=dict(size=1e-4, every=2), clustering=dict(dam=0.0)),
     heads=dict(starts=("neighbours", "kmeans", "mixture"), choose=0.7),
     step1=STAGE_OF_ROWS | dict(iterations=100),
     step2=STAGE_OF_ROWS | dict(iterations=1000),
