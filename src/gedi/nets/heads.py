@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import torch
 from torch import nn
@@ -31,7 +32,7 @@ class Projector(nn.Module):
         return F.normalize(z, dim=1) if self.normalise else z
 
 
-class ClusterHeads(nn.Module):
+class ClusterHeads(nn.Module, ABC):
     """Cluster heads side by side on one embedding, each with c scores per row; ``chosen`` is the one that answers.
 
     Heads do not see each other: they start from different weights, and the run keeps one of them.
@@ -44,18 +45,17 @@ class ClusterHeads(nn.Module):
         self.n_heads, self.n_clusters = n_heads, n_clusters
         self.register_buffer("chosen", torch.zeros((), dtype=torch.int64))
 
+    @abstractmethod
     def all_scores(self, z: torch.Tensor) -> torch.Tensor:
         """Scores of every head, [heads, n, c]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward(self, z: torch.Tensor) -> torch.Tensor:
         """Scores of the chosen head, [n, c]."""
-        raise NotImplementedError
 
-    @torch.no_grad()
+    @abstractmethod
     def place(self, centres: torch.Tensor) -> None:
         """Let every head begin with its clusters at ``centres`` [k, h], k of them at most c."""
-        raise NotImplementedError
 
 
 class LinearHeads(ClusterHeads):
