@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from gedi.nets import GediNet, MLPEncoder
-from gedi.objectives.generative import contrastive_divergence
+from gedi.nets.densities import score
+from gedi.objectives.generative import contrastive_divergence, denoising_error
 
 GRID = torch.linspace(-3, 3, 401, dtype=torch.float64).view(-1, 1)
 CELL = 6 / 400
@@ -107,3 +108,33 @@ def test_gradient_is_zero_where_samples_are_the_data():
     net, x = small_net(), data()
     loss = contrastive_divergence(net.log_density(x), net.log_density(x.clone()))
     assert all(g.abs().max() < 1e-12 for g in torch.autograd.grad(loss, energy_parameters(net)))
+
+
+# ---- denoising ----
+
+
+def test_denoising_error_is_fishers_divergence_up_to_a_constant():
+    """Differences between two models equal those of E ||s - grad log p_sigma||^2, with p_sigma in closed form."""
+    centres, sigma, n = torch.tensor([[-1.0], [0.5]], dtype=torch.float64), 0.4, 400_000
+
+    def blurred_log_density(x):
+        return torch.logsumexp(-((x - centres.T) ** 2) / (2 * sigma**2), dim=1)
+
+    g = torch.Generator().manual_seed(0)
+    x = centres[torch.randint(2, (n,), generator=g)]
+    models = [lambda x: -x, lambda x: -2 * x + 0.3, lambda x: torch.sin(3 * x)]
+    ours = [denoising_error(model, x, sigma, torch.Generator().manual_seed(1)) for model in models]
+    shown = x + sigma * torch.randn(x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
+    truth = score(blurred_log_density, shown)
+    theirs = [(sigma * (model(shown) - truth)).square().mean() for model in models]
+    assert float(ours[1] - ours[0]) == pytest.approx(float(theirs[1] - theirs[0]), abs=0.005)
+    assert float(ours[2] - ours[0]) == pytest.approx(float(theirs[2] - theirs[0]), abs=0.005)
+    best = denoising_error(lambda x: score(blurred_log_density, x), x, sigma, torch.Generator().manual_seed(1))
+    assert float(best) < min(map(float, ours))
+
+
+def test_a_flat_density_has_an_error_of_one():
+    x = torch.zeros(100_000, 2)
+    assert float(denoising_error(torch.zeros_like, x, 0.1, torch.Generator().manual_seed(0))) == pytest.approx(
+        1, abs=0.01
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +11,15 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import nn
 
+from gedi.nets.gaussian import Gaussian
+
 if TYPE_CHECKING:
     from gedi.data.scaled_rows import Rows
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 Similarity = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Support = tuple[torch.Tensor, torch.Tensor]  # lowest and highest corner of the box a density was learned in
+BASE_ROWS = 10_000  # rows that a Gaussian is fitted to
 
 
 def score(log_density: Function, x: torch.Tensor) -> torch.Tensor:
@@ -31,16 +35,12 @@ def score(log_density: Function, x: torch.Tensor) -> torch.Tensor:
 class Density(nn.Module, ABC):
     """A model of p(x): samplers and DAM use ``log_density`` and ``score``.
 
-    ``needs_samples`` says how it learns. True: log p is known up to a constant, and the model learns from samples of
-    itself (Eq. 12), drawn by Langevin steps on ``score``. False: it learns from ``loss`` and draws its own samples.
-
     ``reads_heads``: it is made of the projector or the prototypes, which have batch norm. It is then evaluated in eval
     mode, even during training. Otherwise the log p of a point would depend on the other points of its batch, and the
     sampler's chains would move the running statistics. Gradients still reach the weights. Other densities have no batch
     norm, and no mode.
     """
 
-    needs_samples: ClassVar[bool]
     reads_heads: ClassVar[bool] = False
 
     @abstractmethod
@@ -52,12 +52,19 @@ class Density(nn.Module, ABC):
         return score(self.log_density, x)
 
     def loss(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """CE(p, p_Psi) of Eq. 8, or a bound on it, as a mean over the rows of ``x``."""
+        """CE(p, p_Psi) of Eq. 8, or a bound on it, as a mean over the rows of ``x``; for models that know it."""
         raise NotImplementedError(f"{type(self).__name__} learns from samples of itself, by contrastive divergence.")
 
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
         """``n`` exact draws from the model; None if it takes a Langevin sampler to draw them."""
         return None
+
+    def first_draws(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
+        """``n`` points for chains to start from that resemble the data; None if it knows no better than its box."""
+        return None
+
+    def fit_base(self, x: Rows, blur: float) -> None:
+        """Before training: fit what has a closed form to the data, shown with noise of size ``blur``."""
 
     def refresh(self, x: Rows) -> None:
         """Update what the density keeps of the data, after the weights have changed."""
@@ -85,39 +92,50 @@ def tempered_logsumexp(scores: torch.Tensor, tau: float) -> torch.Tensor:
 
 
 class UnnormalisedDensity(Density):
-    """log p(x) = f(x) + const, with walls around the support.
+    """log p(x) = f(x) + const, with walls around the support, and possibly on top of a Gaussian.
 
     f need not fall off by itself: cosines are bounded and waves repeat, so exp f has no integral over the whole space.
     Beyond ``support`` log p falls off as a Gaussian of width ``wall``. Without a support log p is f everywhere (the
     paper), and a density only inside the sampler's box.
     """
 
-    needs_samples = True
     low: torch.Tensor | None
     high: torch.Tensor | None
 
-    def __init__(self, support: Support | None = None, wall: float = 0.1) -> None:
+    def __init__(self, support: Support | None = None, wall: float = 0.1, base: Gaussian | None = None) -> None:
         super().__init__()
         self.wall = wall
+        self.base = base
         self.register_buffer("low", None if support is None else support[0].clone())
         self.register_buffer("high", None if support is None else support[1].clone())
 
+    def fit_base(self, x: Rows, blur: float) -> None:
+        if self.base is not None:
+            self.base.fit(torch.as_tensor(x[:: math.ceil(len(x) / BASE_ROWS)]), blur)
+
+    def first_draws(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
+        return None if self.base is None else self.base.sample(n, generator)
+
     @abstractmethod
     def inside(self, x: torch.Tensor) -> torch.Tensor:
-        """f(x), one value per sample: log p + const inside the support."""
+        """f(x), one value per sample."""
 
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
-        """f(x) minus the walls."""
-        return self.walled(x, self.inside(x))
+        """f(x) plus the Gaussian minus the walls."""
+        return self.framed(x, self.inside(x))
 
-    def walled(self, x: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """``value``, which is log p inside the walls, minus the walls at x."""
-        if self.low is None:
-            return value
-        return value - self._outside(x).flatten(1).square().sum(1) / (2 * self.wall**2)
+    def framed(self, x: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """``value``, which is f(x), plus the Gaussian and minus the walls at x."""
+        if self.base is not None:
+            value = value + self.base(x)
+        if self.low is not None:
+            value = value - self._outside(x).flatten(1).square().sum(1) / (2 * self.wall**2)
+        return value
 
-    def walled_gradient(self, x: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-        """``gradient``, which is d log p / dx inside the walls, plus that of the walls."""
+    def framed_gradient(self, x: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+        """``gradient``, which is that of f, plus those of the Gaussian and the walls."""
+        if self.base is not None:
+            gradient = gradient + self.base.gradient(x)
         return gradient if self.low is None else gradient.sub(self._outside(x), alpha=1 / self.wall**2)
 
     def _outside(self, x: torch.Tensor) -> torch.Tensor:
@@ -134,9 +152,15 @@ class EnergyDensity(UnnormalisedDensity):
     """
 
     def __init__(
-        self, energy: Function, *, gradient: Function | None = None, support: Support | None = None, wall: float = 0.1
+        self,
+        energy: Function,
+        *,
+        gradient: Function | None = None,
+        support: Support | None = None,
+        wall: float = 0.1,
+        base: Gaussian | None = None,
     ) -> None:
-        super().__init__(support, wall)
+        super().__init__(support, wall, base)
         self.energy = energy
         self.gradient = gradient
 
@@ -145,7 +169,7 @@ class EnergyDensity(UnnormalisedDensity):
 
     def score(self, x: torch.Tensor) -> torch.Tensor:
         """d log p / dx, by the closed form if there is one."""
-        return super().score(x) if self.gradient is None else self.walled_gradient(x, self.gradient(x))
+        return super().score(x) if self.gradient is None else self.framed_gradient(x, self.gradient(x))
 
 
 class ContrastiveDensity(UnnormalisedDensity):
@@ -191,7 +215,7 @@ class ContrastiveDensity(UnnormalisedDensity):
 
     def log_density_by(self, x: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
         """log p(x) with the embeddings ``bank`` instead of the stored ones, and with their gradient."""
-        return self.walled(x, self._marginal(self.embedding(x), bank))
+        return self.framed(x, self._marginal(self.embedding(x), bank))
 
     def _marginal(self, z: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
         # Autocast would narrow the operands of the similarity's matrix product again.

@@ -40,8 +40,6 @@ class FlowDensity(Density):
     the score of ``nsf`` is continuous only between them, while that of ``maf`` is smooth.
     """
 
-    needs_samples = False
-
     def __init__(
         self,
         shape: Sequence[int],

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from gedi.nets.densities import Density, EnergyDensity, Support, evaluating
 from gedi.nets.encoders import Encoder
+from gedi.nets.gaussian import Gaussian
 from gedi.nets.heads import LinearHeads, Projector, Prototypes
 
 if TYPE_CHECKING:
@@ -112,8 +113,8 @@ class GediNet(nn.Module):
         return self.scores(x)
 
 
-def energy_density(net: GediNet, support: Support | None) -> EnergyDensity:
-    """The paper's log p(x) = u^T enc(x) + const, on the net's own encoder."""
+def energy_density(net: GediNet, support: Support | None, base: Gaussian | None = None) -> EnergyDensity:
+    """The paper's log p(x) = u^T enc(x) + const, on the net's own encoder; with a base, on top of it."""
     has_gradient = getattr(net.energy_encoder, "input_gradient", None) is not None
     gradient = net.energy_gradient if has_gradient else None
-    return EnergyDensity(net.energy, gradient=gradient, support=support)
+    return EnergyDensity(net.energy, gradient=gradient, support=support, base=base)

@@ -30,7 +30,6 @@ class VaeDensity(Density):
     for larger K. With the noise fixed it is an estimate of that bound, and can exceed log p(x) at single points.
     """
 
-    needs_samples = False
     noise: torch.Tensor
 
     def __init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -11,6 +12,7 @@ import torch
 
 from gedi.nets import ClusterDensity, ContrastiveDensity, Density, FlowDensity, GediNet, VaeDensity
 from gedi.nets.densities import evaluating
+from gedi.nets.gaussian import Gaussian
 from gedi.nets.gedinet import energy_density
 from gedi.objectives.contrastive import SIMILARITIES
 from gedi.objectives.term import Loss, Term
@@ -32,6 +34,17 @@ def contrastive_divergence(log_p_data: torch.Tensor, log_p_samples: torch.Tensor
     return log_p_samples.mean() - log_p_data.mean()
 
 
+def denoising_error(
+    score: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, sigma: float, generator: torch.Generator
+) -> torch.Tensor:
+    """Denoising score matching (Vincent 2011), per dimension: how well the score predicts noise added to the data.
+
+    A flat density has 1. The least possible value depends on the data, and is above 0.
+    """
+    noise = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
+    return (sigma * score(x + sigma * noise) + noise).square().mean()
+
+
 def settled(data: torch.Tensor, sampled: torch.Tensor, burn_in: float | None) -> torch.Tensor:
     """Which chains count as samples of p_Psi, by their log p: not those just restarted where p_Psi is tiny.
 
@@ -47,6 +60,7 @@ def settled(data: torch.Tensor, sampled: torch.Tensor, burn_in: float | None) ->
 class Generative(Term, family="generative"):
     """CE(p, p_Psi): what kind of model p_Psi is, and its loss."""
 
+    needs_samples: ClassVar[bool] = False  # it learns from samples of p_Psi, drawn by SGLD
     every: Natural = 1  # update the density every this many iterations after step 1; 0: train it in step 1 only
     reads_heads: ClassVar[bool] = False  # the density is made of the projector or the prototypes
 
@@ -62,6 +76,7 @@ class Generative(Term, family="generative"):
 class ContrastiveDivergence(Generative):
     """Learns from samples of the model: for a log p that is known up to a constant."""
 
+    needs_samples: ClassVar[bool] = True
     size: NotNegative = 1e-3  # weight of the mean square of log p on data and samples: fixes its constant (paper: 0)
 
     def losses(self, views: Views) -> dict[str, Loss]:
@@ -101,6 +116,30 @@ class Energy(ContrastiveDivergence):
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
         return energy_density(net, support)
+
+
+@dataclass
+class Denoising(Generative):
+    """log p = u^T enc(x) on top of a Gaussian, by denoising score matching: it learns to tell data from added noise.
+
+    Its gradient points the same way as that of CE(p, p_Psi), for data blurred by ``sampler.data_noise`` (Vincent 2011),
+    and takes one backward pass through a gradient instead of chains of them.
+    """
+
+    kind: str = "denoising"
+    base: Natural = 50  # principal directions in which the Gaussian knows the data's variances; 0: no Gaussian
+    equation: ClassVar[str] = "Eq. 8, by its score"
+
+    def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
+        return energy_density(net, support, Gaussian(n_features, self.base) if self.base else None)
+
+    def losses(self, views: Views) -> dict[str, Loss]:
+        def live_score(x: torch.Tensor) -> torch.Tensor:
+            x = x.requires_grad_()
+            return torch.autograd.grad(views.apply(views.net.log_density, x).sum(), x, create_graph=True)[0]
+
+        error = denoising_error(live_score, views.x, views.data_noise, views.noise)
+        return {"denoising": Loss(views.gather(error.reshape(1)).mean(), self.weight)}
 
 
 @dataclass

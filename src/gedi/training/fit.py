@@ -15,10 +15,12 @@ from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
-from gedi.training.model import TrainedModel
+from gedi.training.model import TrainedModel, langevin
 from gedi.training.recipe import train
 from gedi.training.threads import threads_for
 from gedi.training.world import World
+
+SETTLING = 100  # Langevin steps from a first draw to a sample
 
 
 def fit_rows(
@@ -66,7 +68,7 @@ def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -
         config=config,
         n_clusters=ready.n_clusters,
         seed=seed,
-        chains=arrived_chains(net, ready.rows, chains, config),
+        chains=arrived_chains(net, ready.rows, chains, box, config),
         box=box,
         image_shape=ready.image_shape,
         results=results,
@@ -75,10 +77,17 @@ def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -
 
 
 @torch.no_grad()
-def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, config: TrainingConfig) -> torch.Tensor:
+def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, box: Box, config: TrainingConfig) -> torch.Tensor:
     """The persistent chains that stand for p_Psi; those restarted last are still on their way."""
-    if not net.density.needs_samples:  # the chains have not moved since they were made
-        return net.eval().density.sample(len(chains), torch.Generator().manual_seed(0))  # type: ignore[return-value]
+    generative, generator = config.objective.get("generative"), torch.Generator().manual_seed(0)
+    if generative is not None and not generative.needs_samples:  # the chains have not moved since they were made
+        density, n = net.eval().density, len(chains)
+        drawn = density.sample(n, generator)
+        if drawn is not None:
+            return drawn
+        starts = density.first_draws(n, generator)
+        starts = x[torch.randint(len(x), (n,), generator=generator)] if starts is None else starts
+        return langevin(net, starts, config.sampler, box, steps=SETTLING, generator=generator)
     if config.sampler.burn_in is None:
         return chains
     size = net.encoder.rows_at_once

@@ -20,7 +20,7 @@ from gedi.nets import GediNet
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import temperature
 from gedi.sampling import Box, sgld
-from gedi.training.config import TrainingConfig
+from gedi.training.config import SamplerConfig, TrainingConfig
 from gedi.training.threads import threads_for
 
 
@@ -120,38 +120,22 @@ class TrainedModel:
     def sample(self, n: int, *, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
         """``n`` samples of p_Psi: its own draws, or the training's chains moved on by ``steps`` Langevin steps.
 
-        With ``fresh``, chains start anew instead, uniformly in the box.
+        With ``fresh``, chains start anew instead: from the density's Gaussian, or uniformly in the box.
         """
         if n < 1:
             raise DataError(f"The number of samples must be at least 1, got {n}.")
-        c = self.config.sampler
-        noise = c.noise
-        assert noise is not None
         generator = torch.Generator().manual_seed(seed)
-        drawn = self._frozen.density.sample(n, generator)
+        density = self._frozen.density
+        drawn = density.sample(n, generator)
         if drawn is not None:
             return self.scaler.inverse(drawn.numpy(), dtype=np.float64)
         if fresh:
-            starts = self.box.uniform(n, generator)
+            starts = density.first_draws(n, generator)
+            starts = self.box.uniform(n, generator) if starts is None else starts
         else:
             starts = self.chains[torch.randint(len(self.chains), (n,), generator=generator)]
-
-        def move(chains: torch.Tensor) -> torch.Tensor:
-            return sgld(
-                self._frozen.score,
-                chains,
-                steps=steps,
-                noise=noise,
-                final_noise=c.final_noise,
-                step=c.step,
-                max_drift=math.inf if c.max_drift is None else c.max_drift,
-                box=self.box,
-                generator=generator,
-            )
-
-        at_once = n if self.net.encoder.is_exact else self.net.encoder.rows_at_once
         with threads_for(self.config.net):
-            moved = torch.cat([move(some) for some in starts.split(at_once)])
+            moved = langevin(self._frozen, starts, self.config.sampler, self.box, steps=steps, generator=generator)
         return self.scaler.inverse(moved.numpy(), dtype=np.float64)
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
@@ -170,3 +154,27 @@ class TrainedModel:
 
         with torch.no_grad(), threads_for(self.config.net):
             return joined(map(answer, range(0, len(x), size)), len(x)).double().numpy()
+
+
+def langevin(
+    net: GediNet, chains: torch.Tensor, c: SamplerConfig, box: Box, *, steps: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Move chains by ``steps`` Langevin steps on p_Psi (Sec. 3.1), with the settings of the training's sampler."""
+    noise = c.noise
+    assert noise is not None
+
+    def move(some: torch.Tensor) -> torch.Tensor:
+        return sgld(
+            net.score,
+            some,
+            steps=steps,
+            noise=noise,
+            final_noise=c.final_noise,
+            step=c.step,
+            max_drift=math.inf if c.max_drift is None else c.max_drift,
+            box=box,
+            generator=generator,
+        )
+
+    at_once = len(chains) if net.encoder.is_exact else net.encoder.rows_at_once
+    return torch.cat([move(some) for some in chains.split(at_once)])
