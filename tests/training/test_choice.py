@@ -165,6 +165,18 @@ def test_without_starts_the_head_with_the_lowest_objective_wins(at_the_choice):
     assert run.candidates == {HEAD: pytest.approx(0.2)}
 
 
+def test_of_equally_good_heads_the_one_that_most_resemble_wins(at_the_choice):
+    run = at_the_choice(objective=(0.2, 0.202, 0.203, 0.8), heads__starts=())
+    for net in (run.state.net, run.state.average):
+        for head in (1, 2):
+            solving(net, run.x, head)
+        with torch.no_grad():  # the first puts all rows into one cluster
+            net.clusters.weight[0] = 0.0
+            net.clusters.bias[0] = torch.tensor([1.0, 0.0])
+    choose_clusters(run)
+    assert int(run.state.net.clusters.chosen) == 1 and run.candidates == {HEAD: pytest.approx(0.202)}
+
+
 @pytest.mark.parametrize("kind", ["walks", "neighbours", "kmeans", "mixture"])
 def test_a_start_that_solves_the_data_beats_heads_that_do_not(at_the_choice, kind):
     run = at_the_choice(heads__starts=(kind,))

@@ -11,7 +11,7 @@ from gedi.training.config import StageConfig
 from gedi.training.guard import DivergedError
 from gedi.training.journal import Hooks
 from gedi.training.recipe import train
-from gedi.training.state import rate
+from gedi.training.schedule import has_settled, rate
 
 
 def drive(run, losses, stage="step2"):
@@ -56,6 +56,55 @@ def test_the_optimiser_follows_the_schedule(make_engine, tiny):
     run = make_engine(tiny(step1__iterations=20, step1__learning_rate=0.5))
     seen = [run.state.optimiser.param_groups[0]["lr"] for _ in run.stage("step1", run.config.step1)]
     assert seen == pytest.approx([0.5 * rate(i, run.config.step1) for i in range(20)])
+
+
+# ---- stages that end early ----
+
+
+@pytest.mark.parametrize(
+    ("curve", "settled"),
+    [
+        ([], False),
+        ([0.5] * 3, False),
+        ([0.5] * 4, True),
+        ([0.9, 0.5, 0.4, 0.3], False),
+        ([0.9, 0.5, 0.495, 0.497, 0.492], True),
+        ([0.3, 0.9, 0.9, 0.9], True),
+        ([0.9, 0.3, 0.9, 0.9, 0.28], False),
+    ],
+)
+def test_a_curve_has_settled_when_three_looks_in_a_row_bring_nothing(curve, settled):
+    assert has_settled(curve, 0.01) is settled
+
+
+def settling(make_engine, tiny, **changes):
+    return make_engine(tiny(step2__iterations=1000, step2__batch_size=4, **({"step2__settle": 0.01} | changes)))
+
+
+def test_a_stage_whose_curve_has_settled_gets_the_rest_of_its_schedule(make_engine, tiny):
+    run = settling(make_engine, tiny, step2__decay_from=0.5)
+    rates = []
+    for _ in run.stage("step2", run.config.step2, turn=0.5):
+        rates.append(run.state.optimiser.param_groups[0]["lr"])
+        anything = sum(p.sum() for p in run.state.net.parameters())
+        run.descend({"clustering_augment": Loss(0 * anything + 0.3, 1.0, judges=torch.tensor([0.3]))})
+    assert len(rates) == 400  # four looks, 50 iterations apart, and as many again
+    assert [line["iteration"] for line in windows(run)] == list(range(50, 401, 50))
+    assert rates[199] == max(rates) and rates[-1] < 0.05 * max(rates)
+
+
+@pytest.mark.parametrize(
+    ("changes", "curve"),
+    [({"step2__settle": 0.0}, lambda i: 0.3), ({}, lambda i: 1 - i / 1000)],
+    ids=["not asked for", "still falling"],
+)
+def test_other_stages_last_as_long_as_planned(make_engine, tiny, changes, curve):
+    run, n = settling(make_engine, tiny, **changes), 0
+    for _ in run.stage("step2", run.config.step2, turn=0.5):
+        anything = sum(p.sum() for p in run.state.net.parameters())
+        run.descend({"clustering_augment": Loss(0 * anything + curve(n), 1.0, judges=torch.tensor([curve(n)]))})
+        n += 1
+    assert n == 1000
 
 
 # ---- averaged weights ----

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from sklearn.metrics import pairwise_distances_argmin
+from sklearn.metrics import adjusted_rand_score, pairwise_distances_argmin
 from torch.nn import functional as F
 
 from gedi.data.neighbours import nearest_neighbours
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
 CLEARLY = 0.75  # a start has to be this much better than a head: some of them look for what they are judged by
+NEARLY, HARDLY = 1.03, 0.002  # heads whose objective is at most so many times the lowest, plus this, are as good
 HEAD = "a head"  # what the best of the heads is called among the candidates
 
 
@@ -34,17 +35,37 @@ def find_starts(run: Engine) -> None:
 
 @torch.no_grad()
 def choose_head(run: Engine) -> bool:
-    """Of the heads, keep the one with the lowest smoothed objective; False if there is none to keep."""
+    """Keep the best of the heads; False if there is none to keep."""
     state = run.state
     state.competing, state.judged = False, {}
     if not run.config.heads.random or state.objective is None:
         return False
-    best = int(state.objective.argmin())
+    best = run.world.from_main(lambda: most_typical(run, near_best(state.objective)))
     for net in (state.net, state.average):
         net.clusters.chosen.fill_(best)
     run.candidates = {HEAD: float(state.objective[best])}
     state.objective = state.objective[best : best + 1]
     return True
+
+
+def near_best(objective: torch.Tensor) -> list[int]:
+    """The heads whose smoothed objective is as low as the lowest, or nearly so; best first."""
+    order = objective.argsort(stable=True).tolist()
+    return [head for head in order if objective[head] <= NEARLY * objective[order[0]] + HARDLY]
+
+
+def most_typical(run: Engine, heads: list[int]) -> int:
+    """Of heads that are equally good, the one that agrees best with the others: good clusterings resemble each other.
+
+    A wrong clustering may have as low an objective, but every head that errs does it in its own way.
+    """
+    if len(heads) < 3:
+        return heads[0]
+    average, some = run.state.average, run.x[torch.from_numpy(sample_of(len(run.x), 0)).to(run.x.device)]
+    scores = [average.clusters.all_scores(average.embed(x)) for x in some.split(average.encoder.rows_at_once)]
+    labels = torch.cat(scores, dim=1)[heads].argmax(2).cpu().numpy()
+    agreement = [sum(adjusted_rand_score(mine, theirs) for theirs in labels) for mine in labels]
+    return heads[int(np.argmax(agreement))]
 
 
 @torch.no_grad()

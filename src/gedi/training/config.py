@@ -105,12 +105,13 @@ class StartConfig:
 class StageConfig:
     """One step of Alg. 2."""
 
-    iterations: Natural = 800  # batches; 0 leaves the step out
+    iterations: Natural = 800  # batches, at most; 0 leaves the step out
+    settle: NotNegative = 0.0  # shorten the stage once its curve falls by less than this in 150 iterations; 0: never
     batch_size: Count = 400  # capped at the number of rows
     learning_rate: Positive = 2e-3  # at its highest, between warm-up and decay
     betas: Annotated[tuple[float, float], DECAYS] = (0.9, 0.999)  # Adam
     warmup: Natural = 100  # iterations of linear warm-up
-    decay_from: float = 0.5  # share of the iterations after which the learning rate falls (1: never)
+    decay_from: Share = 0.75  # share of the iterations after which the learning rate falls (1: never)
     final_rate: float = 0.02  # what it falls to, relative to learning_rate
     average: Share = 0.995  # decay of the averaged weights that the stage hands on (0: the last weights)
 
@@ -145,8 +146,8 @@ class TrainingConfig:
     objective: dict[str, Any] = field(default_factory=gedi_objective)  # the terms of Eq. 10, by family
     heads: HeadsConfig = field(default_factory=HeadsConfig)  # where clusters come from
     start: StartConfig = field(default_factory=StartConfig)  # clusterings that compete with the heads
-    step1: StageConfig = field(default_factory=StageConfig)  # the density alone
-    step2: StageConfig = field(default_factory=lambda: StageConfig(iterations=400, average=0.98))  # all of Eq. 10
+    step1: StageConfig = field(default_factory=lambda: StageConfig(settle=0.01))  # the density alone
+    step2: StageConfig = field(default_factory=lambda: StageConfig(iterations=400, settle=0.01, average=0.98))  # Eq. 10
     guard: GuardConfig = field(default_factory=GuardConfig)  # divergence: noticed, undone, reported
     scaling: Literal["feature", "global", "pixels", "none"] = (
         "feature"  # unit per column, one unit for all, black -1 and white 1, or unscaled (paper)

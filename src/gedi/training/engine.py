@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from gedi.data.scaled_rows import joined
+from gedi.objectives.generative import denoising_error
 from gedi.objectives.term import Loss, temperature
 from gedi.objectives.views import Views
 from gedi.sampling import DamInfo, ReplayBuffer, dam, distinct, sgld
@@ -17,10 +18,14 @@ from gedi.training.config import StageConfig
 from gedi.training.guard import Guard, cold_sampler, divergence, worries
 from gedi.training.journal import Hooks, Journal
 from gedi.training.recovery import Recovery, mixed
-from gedi.training.state import STAGES, TrainState, adam, averaged_copy, pack, rate
+from gedi.training.schedule import has_settled, rate
+from gedi.training.state import STAGES, TrainState, adam, averaged_copy, pack
 from gedi.training.world import World
 
 WINDOW = 50  # iterations between two lines of history, and between two looks at the best state
+CURVES = {"step1": "denoising_error", "step2": "objective"}  # what has to settle before a stage may end
+LOOKED_AT = 1000  # rows that the density is judged by
+RESOLUTION = 0.01  # noise on them, where the density sees data without noise
 SMOOTHING = 0.98  # decay of the smoothed objective
 
 
@@ -58,6 +63,7 @@ class Engine:
         noise = generator if alone else torch.Generator(world.device).manual_seed(mixed(self.seed, 0, world.rank))
         box = box_around(self.x, config)
         net = build_net(config, self.x.shape[1], self.n_clusters, generator, box, self.image_shape)
+        net.density.fit_base(self.x, config.sampler.data_noise or 0.0)
         if world.size > 1:  # the same seed need not give the same weights on machines that round differently
             net.load_state_dict(world.from_main(net.state_dict))
         net = net.to(world.device)
@@ -77,10 +83,12 @@ class Engine:
 
     # -- stages -------------------------------------------------------------------------------------------------------
 
-    def stage(self, name: str, config: StageConfig) -> Iterator[Batch]:
+    def stage(self, name: str, config: StageConfig, *, turn: float = 1.0) -> Iterator[Batch]:
         """Yield one batch per iteration; schedule, averages, history, checkpoints and rollbacks happen around it.
 
-        A resumed run skips finished stages and continues where it stopped.
+        The stage's curve is watched up to the share ``turn`` of its iterations. Once it has settled, the rest follows:
+        the stage is as long as if that had been the plan. A resumed run skips finished stages and continues where it
+        stopped.
         """
         state = self.state
         if STAGES.index(state.stage) > STAGES.index(name):
@@ -88,15 +96,16 @@ class Engine:
         if self.is_before(name):
             # Empty moments: those of the stage before belong to other losses.
             state.optimiser = adam(state.net, config)
-            state.stage, state.iteration, state.objective, state.judged = name, 0, None, {}
+            state.stage, state.iteration, state.length = name, 0, config.iterations
+            state.objective, state.judged = None, {}
             self.guard.begin_stage(pack(state))
             self.values.clear()  # a line of history tells of its own stage only
             if name == "step1" and config.iterations and (symptom := cold_sampler(self.config.sampler)) is not None:
                 self.recovery.warn(symptom)
         state.net.train()
-        while state.iteration < config.iterations:
+        while state.iteration < state.length:
             for group in state.optimiser.param_groups:
-                group["lr"] = config.learning_rate * rate(state.iteration, config) * self.guard.rate
+                group["lr"] = config.learning_rate * rate(state.iteration, config, state.length) * self.guard.rate
             with self.journal.timed_as_loss():
                 yield self._batch(config.batch_size)
             if self.recovery.went_wrong():
@@ -104,8 +113,9 @@ class Engine:
             state.iteration += 1
             # Averages decay faster at first, so that a stage's initial weights do not linger.
             state.update_average(min(config.average, state.iteration / (state.iteration + 10)))
-            if state.iteration % WINDOW == 0 or state.iteration == config.iterations:
-                self._look(name, config)
+            if state.iteration % WINDOW == 0 or state.iteration == state.length:
+                self._look(name)
+                self._shorten_if_settled(name, config, turn)
             if state.iteration % self.config.guard.every == 0:
                 self.recovery.remember_if_calm()
             self.recovery.save_if_due()
@@ -128,14 +138,32 @@ class Engine:
             return self.world.part(distinct(len(self.x), size, generator))
         return groups[self.world.part(distinct(len(groups), max(1, size // groups.shape[1]), generator))].flatten()
 
-    def _look(self, name: str, config: StageConfig) -> None:
+    def _look(self, name: str) -> None:
         state = self.state
         if state.objective is not None:
             self.values["objective"] = float(state.objective.min())
+        if "generative" in self.config.objective:
+            self.values["denoising_error"] = self._denoising_error()
         self.journal.record(self.where() | self.values)
-        if name == "step2" and state.iteration == config.iterations:
+        if name == "step2" and state.iteration == state.length:
             self._look_for_worries()
-        self.journal.progress(name, state.iteration, config.iterations)
+        self.journal.progress(name, state.iteration, state.length)
+
+    @torch.no_grad()
+    def _denoising_error(self) -> float:
+        """How well the averaged density's score predicts noise on data: the same rows and noise every time."""
+        fixed = torch.Generator().manual_seed(0)
+        x = torch.as_tensor(self.x[distinct(len(self.x), LOOKED_AT, fixed)]).cpu()
+        noise, average = self.config.sampler.data_noise or RESOLUTION, self.state.average
+        return float(denoising_error(lambda rows: average.score(rows.to(self.x.device)).cpu(), x, noise, fixed))
+
+    def _shorten_if_settled(self, name: str, config: StageConfig, turn: float) -> None:
+        state, curve = self.state, CURVES[name]
+        if not config.settle or state.length < config.iterations or state.iteration >= turn * state.length:
+            return
+        seen = [line[curve] for line in self.journal.history if line["stage"] == name and curve in line]
+        if self.world.from_main(lambda: has_settled(seen, config.settle)):
+            state.length = math.ceil(state.iteration / turn)
 
     def where(self) -> dict[str, Any]:
         """The place in the run, as a line of history has it."""
@@ -155,7 +183,7 @@ class Engine:
     def samples(self, n: int) -> torch.Tensor | None:
         """Samples of p_Psi for its own loss, by persistent chains that SGLD moves (Sec. 3.1); None if it needs none."""
         state, c = self.state, self.config.sampler
-        if not state.net.density.needs_samples:
+        if not self.config.objective["generative"].needs_samples:
             return None
         assert c.noise is not None
         with self.journal.timed("sgld"):
@@ -301,7 +329,7 @@ class Engine:
 
     def _anchor(self) -> float:
         """Weight of agreement with a start that was chosen, in this iteration."""
-        heads, state, n = self.config.heads, self.state, self.config.step2.iterations
+        heads, state, n = self.config.heads, self.state, self.state.length
         if state.marginals is None:  # no start was chosen
             return 0.0
         passed = (state.iteration / n - heads.choose) / max(1e-9, heads.fade * (1 - heads.choose))

@@ -29,8 +29,8 @@ STAGE_OF_ROWS = dict(batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0
 ROWS: Changes = dict(
     net=dict(hidden=(256, 256), representation=None, first="linear", norm="layer"),
     sampler=dict(buffer_size=1000, restart=0.0, from_data=1.0, box_margin=3.0),
-    objective=dict(generative=dict(size=1e-4, every=2), clustering=dict(dam=0.0)),
-    heads=dict(starts=("neighbours", "kmeans", "mixture"), choose=0.7),
+    objective=dict(generative=dict(kind="denoising", weight=30.0, every=2), clustering=dict(dam=0.0)),
+    heads=dict(random=32, starts=("neighbours", "kmeans", "mixture"), choose=0.7),
     step1=STAGE_OF_ROWS | dict(iterations=100),
     step2=STAGE_OF_ROWS | dict(iterations=1000),
 )
@@ -103,7 +103,7 @@ SMOKE_IMAGES: Changes = dict(
 )
 
 # What the paper's settings have in common, as literally as they run (Appendix G): none of our safeguards.
-STAGE_OF_PAPER = dict(warmup=0, decay_from=1.0, average=0.0)
+STAGE_OF_PAPER = dict(settle=0.0, warmup=0, decay_from=1.0, average=0.0)
 UNBOUNDED = dict(max_drift=None, burn_in=None, max_gap=None)
 PAPER: Changes = dict(
     net=dict(head="projector", walls=False),

@@ -14,14 +14,14 @@ def train(run: Engine) -> None:
     config, state = run.config, run.state
 
     # Step 1: fit the density, -CE(p, p_Psi).
-    for batch in run.stage("step1", config.step1):
+    for batch in run.stage("step1", config.step1, turn=config.step1.decay_from):
         run.descend(density_losses(run, batch))
 
     # Step 2: maximise the whole of Eq. 10. Clusters compete by their own agreement; labels are never seen.
     if config.step2.iterations and run.is_before("step2"):
         find_starts(run)
-    for batch in run.stage("step2", config.step2):
-        if state.competing and state.iteration >= config.heads.choose * config.step2.iterations:
+    for batch in run.stage("step2", config.step2, turn=config.heads.choose):
+        if state.competing and state.iteration >= config.heads.choose * state.length:
             choose_clusters(run)
         run.descend(all_losses(run, batch))
     if state.competing:

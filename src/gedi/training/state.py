@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -34,6 +33,7 @@ class TrainState:
     noise: torch.Generator  # all other noise; the same object as `generator` when one process trains on the CPU
     stage: str = "start"
     iteration: int = 0
+    length: int = 0  # iterations of the present stage: at first those of its settings, fewer once its curve has settled
     competing: bool = True  # no cluster head has been chosen yet
     objective: torch.Tensor | None = None  # smoothed objective of every head, [heads]; of the chosen one later on
     judged: Tensors = field(default_factory=dict)  # latest values, [heads], of what it is made of
@@ -78,16 +78,6 @@ def adam(net: torch.nn.Module, config: StageConfig) -> torch.optim.Adam:
     return torch.optim.Adam(net.parameters(), lr=config.learning_rate, betas=config.betas, fused=True)
 
 
-def rate(iteration: int, config: StageConfig) -> float:
-    """Learning rate relative to its top: linear warm-up, plateau, cosine decay to ``final_rate``."""
-    warm = min(1.0, (iteration + 1) / max(1, min(config.warmup, config.iterations // 10)))
-    decay_from = config.decay_from * config.iterations
-    if iteration < decay_from:
-        return warm
-    share = (iteration - decay_from) / max(1.0, config.iterations - decay_from)
-    return warm * (config.final_rate + (1 - config.final_rate) * (1 + math.cos(math.pi * share)) / 2)
-
-
 # -- as tensors and counters -------------------------------------------------------------------------------------------
 
 
@@ -103,6 +93,7 @@ def pack(state: TrainState) -> tuple[Tensors, dict[str, Any]]:
     counters = {
         "stage": state.stage,
         "iteration": state.iteration,
+        "length": state.length,
         "competing": state.competing,
         "gradient_evaluations": state.gradient_evaluations,
     }
@@ -138,5 +129,6 @@ def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> No
     state.judged = {name: value.to(device, copy=True) for name, value in group("judged").items()}
     for name in OPTIONAL:
         setattr(state, name, tensors[name].to(device, copy=True) if name in tensors else None)
-    state.stage, state.iteration, state.competing = counters["stage"], counters["iteration"], counters["competing"]
+    state.stage, state.competing = counters["stage"], counters["competing"]
+    state.iteration, state.length = counters["iteration"], counters["length"]
     state.gradient_evaluations = counters["gradient_evaluations"]

@@ -1,0 +1,35 @@
+"""How long a stage lasts, and its learning rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gedi.training.config import StageConfig
+
+PATIENCE = 3  # looks at a curve without progress after which it has settled
+
+
+def rate(iteration: int, config: StageConfig, length: int | None = None) -> float:
+    """Learning rate relative to its top: linear warm-up, plateau, cosine decay to ``final_rate``.
+
+    ``length``: the iterations of the stage, if they are fewer than in its settings.
+    """
+    n = config.iterations if length is None else length
+    warm = min(1.0, (iteration + 1) / max(1, min(config.warmup, config.iterations // 10)))
+    decay_from = config.decay_from * n
+    if iteration < decay_from:
+        return warm
+    share = (iteration - decay_from) / max(1.0, n - decay_from)
+    return warm * (config.final_rate + (1 - config.final_rate) * (1 + math.cos(math.pi * share)) / 2)
+
+
+def has_settled(curve: Sequence[float], tolerance: float) -> bool:
+    """Whether the last looks at a falling curve were hardly better than those before.
+
+    >>> has_settled([0.9, 0.5, 0.3, 0.2], 0.01), has_settled([0.9, 0.3, 0.301, 0.299, 0.298], 0.01)
+    (False, True)
+    """
+    if len(curve) <= PATIENCE:
+        return False
+    return min(curve[:-PATIENCE]) - min(curve[-PATIENCE:]) < tolerance
