@@ -225,8 +225,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         return asked
 
     def _set_learned(self, rows: np.ndarray | None) -> None:
-        config = self.model_.config
-        self.n_iter_ = config.step1.iterations + config.step2.iterations
+        self.n_iter_ = self.model_.iterations
         self.objective_ = self.model_.results.get("objective")
         if rows is not None:
             self.labels_ = self.model_.predict(rows)

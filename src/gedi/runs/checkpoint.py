@@ -146,9 +146,11 @@ class ExpectedCheckpoint:
             {
                 "history": _are_mappings(history),
                 "seconds": _are_numbers(seconds),
-                "values": _are_numbers(counters.get("values", {})),
+                "values": _are_numbers(counters["values"]),
+                "stages": _are_mappings(list(counters["stages"].values())),
                 "elapsed": _is_number(counters["elapsed"], 0, 1e12),
                 "candidates": _are_numbers(counters["candidates"]),
+                "winner": counters["winner"] in (None, *counters["candidates"]),
                 "guard.events": _are_mappings(events) and all({"stage", "remedy"} <= event.keys() for event in events),
                 "guard.rate": _is_number(guard["rate"], 0, 1) and guard["rate"] > 0,
                 "guard.tries": _is_count(guard["tries"]),
@@ -162,7 +164,7 @@ class ExpectedCheckpoint:
         if not isinstance(counters, dict):
             raise ValueError("its counters are not a mapping")
         checks = {"stage": counters["stage"] in self.stages}
-        checks |= {name: _is_count(counters[name]) for name in ("iteration", "gradient_evaluations")}
+        checks |= {name: _is_count(counters[name]) for name in ("iteration", "length", "gradient_evaluations")}
         checks["competing"] = type(counters["competing"]) is bool
         _check_all(checks)
 

@@ -24,7 +24,7 @@ from gedi.training.config import TrainingConfig, from_dict
 NUMBERS = 2**28  # in one network or one replay buffer: 1 GiB each
 MODEL_BYTES = 2**31  # a network and its chains
 CHECKPOINT_BYTES = 2**34  # two states, each with four copies of the network (moments, averages) and a buffer
-NEVER_NEGATIVE = ("running_var", "exp_avg_sq", "/step")
+NEVER_NEGATIVE = ("base.variances", "base.rest", "running_var", "exp_avg_sq", "/step")
 F32 = torch.float32
 
 # -- settings ---------------------------------------------------------------------------------------------------------

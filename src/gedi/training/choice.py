@@ -19,7 +19,7 @@ from gedi.training.start import NEIGHBOURS, directions, find_start, sample_of, t
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
-CLEARLY = 0.75  # a start has to be this much better than a head: some of them look for what they are judged by
+TIE = 0.02  # of candidates whose judgements differ by less, the one that says most about the rows is chosen
 NEARLY, HARDLY = 1.03, 0.002  # heads whose objective is at most so many times the lowest, plus this, are as good
 HEAD = "a head"  # what the best of the heads is called among the candidates
 
@@ -43,7 +43,7 @@ def choose_head(run: Engine) -> bool:
     best = run.world.from_main(lambda: most_typical(run, near_best(state.objective)))
     for net in (state.net, state.average):
         net.clusters.chosen.fill_(best)
-    run.candidates = {HEAD: float(state.objective[best])}
+    run.candidates, run.winner = {HEAD: float(state.objective[best])}, HEAD
     state.objective = state.objective[best : best + 1]
     return True
 
@@ -77,9 +77,9 @@ def choose_clusters(run: Engine) -> None:
     state, has_head = run.state, choose_head(run)
     if not run.config.heads.starts:
         return
-    winner, labels, run.candidates = run.world.from_main(lambda: compare(run, has_head=has_head))
+    run.winner, labels, run.candidates = run.world.from_main(lambda: compare(run, has_head=has_head))
     state.starts = None
-    if winner == HEAD:
+    if run.winner == HEAD:
         return
     state.objective = None
     state.labels = torch.as_tensor(labels, dtype=torch.long, device=run.x.device)
@@ -90,7 +90,7 @@ def choose_clusters(run: Engine) -> None:
 def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, float]]:
     """The best candidate, its labels of all rows, and how each was judged: 0 is best, 1 is chance."""
     candidates = {}
-    if has_head:  # first, because it wins a tie
+    if has_head:
         candidates[HEAD] = run.of_all(lambda x: run.state.average.scores(x).argmax(1)).cpu().numpy()
     for i, kind in enumerate(run.config.heads.starts):
         candidates[kind] = find_start(run, kind) if run.state.starts is None else run.state.starts[i].cpu().numpy()
@@ -100,7 +100,8 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     walks = any(term.walks for term in run.config.objective.values())
     pairs = walked_pairs(run, places) if walks else neighbour_pairs(run, places)
     judged = {name: unexplained(labels[places], pairs) + broken(run, labels) for name, labels in candidates.items()}
-    winner = min(judged, key=lambda name: judged[name] * (CLEARLY if name == HEAD else 1.0))
+    good = [name for name in judged if judged[name] <= min(judged.values()) + TIE]
+    winner = max(good, key=lambda name: entropy(candidates[name][places]))
     return winner, candidates[winner], judged
 
 
@@ -122,8 +123,17 @@ def unexplained(labels: np.ndarray, pairs: np.ndarray) -> float:
     joint = np.zeros((labels.max() + 1,) * 2)
     np.add.at(joint, (labels[:, None], labels[pairs]), 1.0)
     joint = (joint + joint.T) / (2 * pairs.size)
-    alone, both = (-(p[p > 0] * np.log(p[p > 0])).sum() for p in (joint.sum(1), joint))
-    return float((both - alone) / alone) if alone > 0 else 1.0
+    alone, both = entropy_of(joint.sum(1)), entropy_of(joint)
+    return (both - alone) / alone if alone > 0 else 1.0
+
+
+def entropy(labels: np.ndarray) -> float:
+    """H(y): how much the clusters say about a row. A cut that only separates a few outliers says little."""
+    return entropy_of(np.bincount(labels) / len(labels))
+
+
+def entropy_of(p: np.ndarray) -> float:
+    return float(-(p[p > 0] * np.log(p[p > 0])).sum())
 
 
 def broken(run: Engine, labels: np.ndarray) -> float:

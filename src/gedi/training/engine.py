@@ -48,6 +48,7 @@ class Engine:
         self.journal = Journal(self.hooks, is_main=self.world.is_main)
         self.guard = Guard(self.config.guard)
         self.candidates: dict[str, float] = {}  # what competed for the clusters, and how it was judged
+        self.winner: str | None = None  # which of them was chosen
         self.state = self._new_state()
         self.recovery = Recovery(self)
         self.recovery.resume()
@@ -119,6 +120,7 @@ class Engine:
             if state.iteration % self.config.guard.every == 0:
                 self.recovery.remember_if_calm()
             self.recovery.save_if_due()
+        self.journal.stages[name] = {"iterations": state.length, "limit": config.iterations}
         state.load_weights(state.weights())
         state.stage, state.iteration = f"after {name}", 0
         self.recovery.save_if_due(stage_ended=config.iterations > 0)

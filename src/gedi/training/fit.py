@@ -52,6 +52,8 @@ def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -
     results = {
         "objective": None if state.objective is None else float(state.objective.min()),
         "candidates": run.candidates,
+        "winner": run.winner,
+        "stages": run.journal.stages,
         "gradient_evaluations": state.gradient_evaluations,
         "seconds": run.journal.elapsed(),
         "seed": seed,

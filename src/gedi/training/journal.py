@@ -58,6 +58,7 @@ class Journal:
         self.is_main = is_main
         self.values: dict[str, float] = {}  # the latest value of everything measured in this stage
         self.history: list[dict[str, Any]] = []
+        self.stages: dict[str, dict[str, int]] = {}  # of every stage that has ended: its iterations, and their limit
         self.seconds: dict[str, float] = {name: 0.0 for name in ("data", "sgld", "dam", "loss", "optimiser")}
         self._began = time.monotonic()
 
@@ -66,6 +67,7 @@ class Journal:
         return {
             "history": self.history,
             "values": self.values,
+            "stages": self.stages,
             "seconds": self.seconds,
             "elapsed": self.elapsed(),
         }
@@ -73,7 +75,8 @@ class Journal:
     def unpack(self, counters: dict[str, Any]) -> None:
         """Take up the journal of a checkpoint."""
         self.history, self.seconds = counters["history"], self.seconds | counters["seconds"]
-        self.values.update(counters.get("values", {}))  # earlier versions did not save them
+        self.values.update(counters["values"])
+        self.stages.update(counters["stages"])
         self._began -= counters["elapsed"]
 
     def elapsed(self) -> float:

@@ -21,6 +21,7 @@ from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import temperature
 from gedi.sampling import Box, sgld
 from gedi.training.config import SamplerConfig, TrainingConfig
+from gedi.training.state import TRAINED
 from gedi.training.threads import threads_for
 
 
@@ -79,6 +80,17 @@ class TrainedModel:
         if self.config.scaling == "pixels":
             low, high = np.full_like(low, -1.0), np.full_like(high, 1.0)
         return usual_ends(float(self.scaler.inverse(low).min()), float(self.scaler.inverse(high).max()))
+
+    @property
+    def iterations(self) -> int:
+        """Of both steps together: those taken or, if the results (an untrusted file) do not say, their limits."""
+        stages = self.results.get("stages")
+        total = 0
+        for name in TRAINED:
+            stage = stages.get(name) if isinstance(stages, dict) else None
+            taken = stage.get("iterations") if isinstance(stage, dict) else None
+            total += taken if type(taken) is int else getattr(self.config, name).iterations
+        return total
 
     @property
     def has_clusters(self) -> bool:

@@ -86,7 +86,7 @@ class Recovery:
         if run.state.noise is not run.state.generator:
             tensors["noise"] = run.state.noise.get_state()
         good, guard = run.guard.pack()
-        extra = {"candidates": run.candidates, "processes": run.world.size}
+        extra = {"candidates": run.candidates, "winner": run.winner, "processes": run.world.size}
         return run.world.gathered(tensors | good, OWN), counters | guard | run.journal.pack() | extra
 
     def resume(self) -> None:
@@ -109,7 +109,7 @@ class Recovery:
             state.noise.set_state(tensors["noise"])
         run.guard.unpack(tensors, counters)
         run.journal.unpack(counters)
-        run.candidates = counters["candidates"]
+        run.candidates, run.winner = counters["candidates"], counters["winner"]
 
 
 def mixed(seed: int, *parts: int) -> int:
