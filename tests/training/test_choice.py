@@ -210,7 +210,17 @@ def test_a_tie_goes_to_the_clusters_that_say_most(at_the_choice, monkeypatch, ou
     run = at_the_choice(heads__random=0, objective=(), heads__starts=("kmeans", "mixture"))
     few, half = (np.arange(80) < 2).astype(int), TRUTH
     run.state.starts = torch.as_tensor(np.stack([few, half]))
-    judgements = {2: 0.0, 40: 0.01 + outliers}
+    judgements = {2: 0.0, 40: 0.02 + outliers}
+    monkeypatch.setattr(choice, "unexplained", lambda labels, pairs: judgements[int(min(np.bincount(labels)))])
+    assert compare(run, has_head=False)[0] == winner
+
+
+@pytest.mark.parametrize(("share", "winner"), [(0.16, "kmeans"), (0.14, "neighbours")])
+def test_where_neighbours_judge_a_cut_of_them_has_to_be_clearly_better(at_the_choice, monkeypatch, share, winner):
+    changes = {"heads__random": 0, "objective__clustering__dam": 0.0, "heads__starts": ("kmeans", "neighbours")}
+    run = at_the_choice(objective=(), **changes)
+    run.state.starts = torch.as_tensor(np.stack([TRUTH, np.arange(80) < 30]))
+    judgements = {40: 0.2, 30: share}
     monkeypatch.setattr(choice, "unexplained", lambda labels, pairs: judgements[int(min(np.bincount(labels)))])
     assert compare(run, has_head=False)[0] == winner
 

@@ -70,7 +70,9 @@ def row_augmentation(
             if moves:
                 images = affine(images, settings, generator)
             x = images.permute(0, 2, 3, 1).reshape(len(x), -1)
-        return x + (settings.noise or 0.0) * torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
+        if not settings.noise:
+            return x
+        return x + settings.noise * torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
 
     def augment(x: torch.Tensor, rows: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
         near = x

@@ -62,6 +62,7 @@ class Generative(Term, family="generative"):
 
     needs_samples: ClassVar[bool] = False  # it learns from samples of p_Psi, drawn by SGLD
     every: Natural = 1  # update the density every this many iterations after step 1; 0: train it in step 1 only
+    reads_encoder: ClassVar[bool] = False  # the density is a function of enc(x)
     reads_heads: ClassVar[bool] = False  # the density is made of the projector or the prototypes
 
     @abstractmethod
@@ -112,6 +113,7 @@ class Energy(ContrastiveDivergence):
     """CE(p, p_Psi) by contrastive divergence, with log p = u^T enc(x)."""
 
     kind: str = "energy"
+    reads_encoder: ClassVar[bool] = True
     equation: ClassVar[str] = "Eqs. 8, 12"
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
@@ -127,6 +129,7 @@ class Denoising(Generative):
     """
 
     kind: str = "denoising"
+    reads_encoder: ClassVar[bool] = True
     base: Natural = 50  # principal directions in which the Gaussian knows the data's variances; 0: no Gaussian
     equation: ClassVar[str] = "Eq. 8, by its score"
 

@@ -19,7 +19,8 @@ from gedi.training.start import NEIGHBOURS, directions, find_start, sample_of, t
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
-TIE = 0.02  # of candidates whose judgements differ by less, the one that says most about the rows is chosen
+NOTHING = 0.03  # an unexplained share that is as good as none: several such candidates are compared by their entropy
+CLEARLY = 0.75  # where neighbours judge, a cut of their graph has to be this much better: it looks for nothing else
 NEARLY, HARDLY = 1.03, 0.002  # heads whose objective is at most so many times the lowest, plus this, are as good
 HEAD = "a head"  # what the best of the heads is called among the candidates
 
@@ -100,8 +101,11 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     walks = any(term.walks for term in run.config.objective.values())
     pairs = walked_pairs(run, places) if walks else neighbour_pairs(run, places)
     judged = {name: unexplained(labels[places], pairs) + broken(run, labels) for name, labels in candidates.items()}
-    good = [name for name in judged if judged[name] <= min(judged.values()) + TIE]
-    winner = max(good, key=lambda name: entropy(candidates[name][places]))
+    compared = {name: max(NOTHING, share) for name, share in judged.items()}
+    if not walks and "neighbours" in compared:
+        compared["neighbours"] /= CLEARLY
+    best = [name for name, share in compared.items() if share == min(compared.values())]
+    winner = max(best, key=lambda name: entropy(candidates[name][places]))
     return winner, candidates[winner], judged
 
 

@@ -179,7 +179,8 @@ def check(config: TrainingConfig) -> TrainingConfig:
         only = "training.objective.generative.every 0 trains the density in step 1 only"
         if not config.step1.iterations:
             raise ConfigError(f"{only}, which has no iterations: set training.step1.iterations, or every to 1 or more.")
-        if config.step2.iterations and config.objective["generative"].kind == "energy" and not config.net.two_encoders:
+        shares = config.objective["generative"].reads_encoder and not config.net.two_encoders
+        if config.step2.iterations and shares:
             raise ConfigError(
                 f"{only}, and the encoder it shares would forget it later: set training.net.two_encoders, or every to "
                 "1 or more."

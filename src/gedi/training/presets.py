@@ -25,7 +25,7 @@ FEW_FEATURES = 8  # up to here walks reach further than the gaps between neighbo
 
 # Rows of many features. In many dimensions a walk is short compared with the distance between rows, and a chain takes
 # long to come from anywhere else: pairs are neighbours alone, and chains start from data.
-STAGE_OF_ROWS = dict(batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0.0)
+STAGE_OF_ROWS = dict(settle=0.004, batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0.0)
 ROWS: Changes = dict(
     net=dict(hidden=(256, 256), representation=None, first="linear", norm="layer"),
     sampler=dict(buffer_size=1000, restart=0.0, from_data=1.0, box_margin=3.0),
