@@ -56,7 +56,7 @@ def test_weights_are_those_the_settings_imply(folder, refused, edit, why):
 
 # ---- checkpoints ----
 
-COUNTERS = ("stage", "history", "seconds", "competing", "candidates")
+COUNTERS = ("stage", "length", "history", "seconds", "stages", "competing", "candidates", "winner")
 
 
 def reseal(folder, tensors, metadata):
@@ -89,6 +89,9 @@ def test_a_checkpoint_without_counters_is_refused(folder, restore, refused, meta
         (lambda c: c | {"competing": None}, "competing"),
         (lambda c: c | {"competing": not c["competing"]}, "objective|judged"),
         (lambda c: c | {"gradient_evaluations": True}, "gradient_evaluations"),
+        (lambda c: c | {"length": -1}, "length"),
+        (lambda c: c | {"winner": ["a head"]}, "winner"),
+        (lambda c: c | {"stages": {"step1": {"iterations": "5"}}}, "stages"),
         (lambda c: c | {"candidates": []}, "candidates"),
         (lambda c: c | {"candidates": None}, "candidates"),
         (lambda c: c | {"candidates": {"a head": "low"}}, "candidates"),

@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import mutual_info_score
 from sklearn.neighbors import NearestNeighbors
 
+from gedi.data.neighbours import neighbour_table
 from gedi.nets import LinearHeads
 from gedi.runs import Checkpoints
 from gedi.training import choice, recipe
@@ -303,12 +304,24 @@ def test_clusters_can_be_placed_at_the_centres_of_k_means(make_engine, tiny, hea
     assert isinstance(run.state.net.clusters, LinearHeads) == (head == "linear")
 
 
+def test_neighbours_are_searched_again_in_the_representation(at_the_choice):
+    run = at_the_choice(heads__starts=(), augment__learned=True, augment__neighbours=3, augment__noise=0.0)
+    choose_clusters(run)
+    h = torch.nn.functional.normalize(run.state.average.encoder(run.x))
+    assert torch.equal(run.state.neighbours, neighbour_table(h, 3))
+    batch = next(run.stage("step2", run.config.step2))
+    _, second = run.augment(batch)
+    places = (second[:, None] == run.x).all(2).int().argmax(1)
+    assert all(place in run.state.neighbours[row] for row, place in zip(batch.rows, places, strict=True))
+
+
 # ---- stopped, killed, rolled back across the choice ----
 
 
 CHOICES = {
     "a start": {"heads__starts": ("kmeans", "walks")},
     "a head": {"heads__starts": ()},
+    "with learned neighbours": {"heads__starts": (), "augment__learned": True, "augment__neighbours": 3},
     "at the end": {"heads__starts": (), "heads__neutral": 0, "heads__choose": 1.0},
 }
 

@@ -30,6 +30,7 @@ class AugmentConfig:
     noise: NotNegative | None = None  # standard deviation of additive noise; None: the data's resolution
     both: bool = True  # both views are changed (paper: x itself, and a view of it)
     neighbours: Natural = 10  # the second view is that of one of this many mutual nearest neighbours (0: of x itself)
+    learned: bool = False  # once clusters are chosen, neighbours are searched again, in the representation
     shift: float = 0.0  # images: largest shift in pixels
     rotate: float = 0.0  # images: largest rotation in degrees
     scale: float = 0.0  # images: largest relative change of size
@@ -54,11 +55,13 @@ def row_augmentation(
 ) -> Augment:
     """The two views ``augment(x, rows, generator)`` of rows x of ``data``; ``rows`` are their places in it.
 
+    A fourth argument may be a table of neighbours [n, k] to use from then on, instead of the nearest rows.
+
     Crop, flip and colours come first, then the affine change, and noise last. ``box`` is black and white; colours can
     only be changed if it is known. What is switched off draws no random numbers.
     """
     changes_images = _check_image_settings(settings, image_shape, box)
-    table = neighbour_table(data, settings.neighbours) if settings.neighbours else None
+    nearest = neighbour_table(data, settings.neighbours) if settings.neighbours else None
     moves = any((settings.shift, settings.rotate, settings.scale, settings.shear, settings.elastic))
 
     def view(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -74,8 +77,10 @@ def row_augmentation(
             return x
         return x + settings.noise * torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
 
-    def augment(x: torch.Tensor, rows: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        near = x
+    def augment(
+        x: torch.Tensor, rows: torch.Tensor, generator: torch.Generator, table: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        near, table = x, nearest if table is None else table
         if table is not None:
             picked = pick(table[rows.to(table.device)].to(generator.device), generator)
             near = data[picked.to(data.device)].to(x.device)

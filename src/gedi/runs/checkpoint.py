@@ -147,10 +147,10 @@ class ExpectedCheckpoint:
                 "history": _are_mappings(history),
                 "seconds": _are_numbers(seconds),
                 "values": _are_numbers(counters["values"]),
-                "stages": _are_mappings(list(counters["stages"].values())),
+                "stages": isinstance(counters["stages"], dict) and all(map(_are_numbers, counters["stages"].values())),
                 "elapsed": _is_number(counters["elapsed"], 0, 1e12),
                 "candidates": _are_numbers(counters["candidates"]),
-                "winner": counters["winner"] in (None, *counters["candidates"]),
+                "winner": counters["winner"] is None or type(counters["winner"]) is str,
                 "guard.events": _are_mappings(events) and all({"stage", "remedy"} <= event.keys() for event in events),
                 "guard.rate": _is_number(guard["rate"], 0, 1) and guard["rate"] > 0,
                 "guard.tries": _is_count(guard["tries"]),
@@ -188,6 +188,7 @@ class ExpectedCheckpoint:
         compared = heads.n_heads if counters["competing"] else 1
         optional = {"objective": Spec(F32, (compared,)), "marginals": Spec(F32, (heads.n_clusters,))}
         optional |= {"labels": Spec(torch.int64, (self.rows,)), "starts": Spec(torch.int64, (None, self.rows))}
+        optional["neighbours"] = Spec(torch.int64, (self.rows, None))
         names = {name.removeprefix(prefix) for name in found if name.startswith(prefix)}
         optional |= {name: Spec(F32, (compared,)) for name in names if name.startswith("judged/")}
         expected |= {name: spec for name, spec in optional.items() if name in names}
@@ -208,6 +209,8 @@ class ExpectedCheckpoint:
             kind, most = name.rpartition("/")[2], heads.n_clusters
             if kind in ("labels", "starts") and not bool(((value >= 0) & (value < most)).all()):
                 raise ValueError(f"its {kind} are not clusters")
+            if kind == "neighbours" and not bool(((value >= 0) & (value < self.rows)).all()):
+                raise ValueError("its neighbours are not rows")
             if kind == "marginals" and not bool((value > 0).all()):
                 raise ValueError("its marginals are not positive")
 

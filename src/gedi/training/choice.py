@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import adjusted_rand_score, pairwise_distances_argmin
 from torch.nn import functional as F
 
-from gedi.data.neighbours import nearest_neighbours
+from gedi.data.neighbours import nearest_neighbours, neighbour_table
 from gedi.nets import Prototypes
 from gedi.nets.densities import evaluating
 from gedi.objectives.clustering import kmeans_partition
@@ -76,6 +76,8 @@ def choose_clusters(run: Engine) -> None:
     A head that wins goes on as it is. A start that wins is what the first head has to learn.
     """
     state, has_head = run.state, choose_head(run)
+    if run.config.augment.learned and run.config.augment.neighbours:
+        state.neighbours = run.world.from_main(lambda: learned_neighbours(run))
     if not run.config.heads.starts:
         return
     run.winner, labels, run.candidates = run.world.from_main(lambda: compare(run, has_head=has_head))
@@ -86,6 +88,12 @@ def choose_clusters(run: Engine) -> None:
     state.labels = torch.as_tensor(labels, dtype=torch.long, device=run.x.device)
     counts = torch.bincount(state.labels, minlength=run.n_clusters).float() + 1.0
     state.marginals = counts / counts.sum()
+
+
+def learned_neighbours(run: Engine) -> torch.Tensor:
+    """Neighbours of every row in the representation, where those of other clusters are further away, [rows, k]."""
+    h = F.normalize(run.of_all(run.state.average.encoder))
+    return neighbour_table(h, run.config.augment.neighbours).to(run.x.device)
 
 
 def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, float]]:

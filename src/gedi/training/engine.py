@@ -254,7 +254,7 @@ class Engine:
     def augment(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Two views drawn from T(x'|x)."""
         with self.journal.timed("data"):
-            return self.augment_rows(batch.x, batch.rows, self.state.noise)
+            return self.augment_rows(batch.x, batch.rows, self.state.noise, self.state.neighbours)
 
     def views(
         self,

@@ -29,8 +29,9 @@ STAGE_OF_ROWS = dict(settle=0.004, batch_size=256, learning_rate=2e-3, warmup=50
 ROWS: Changes = dict(
     net=dict(hidden=(256, 256), representation=None, first="linear", norm="layer"),
     sampler=dict(buffer_size=1000, restart=0.0, from_data=1.0, box_margin=3.0),
+    augment=dict(learned=True),
     objective=dict(generative=dict(kind="denoising", weight=30.0, every=2), clustering=dict(dam=0.0)),
-    heads=dict(random=32, starts=("neighbours", "kmeans", "mixture"), choose=0.7),
+    heads=dict(random=32, starts=("neighbours", "kmeans", "mixture"), choose=0.6),
     step1=STAGE_OF_ROWS | dict(iterations=100),
     step2=STAGE_OF_ROWS | dict(iterations=1000),
 )
@@ -45,9 +46,10 @@ DIGITS: Changes = dict(
 
 # Larger grey images, of which there are usually more.
 GREY: Changes = dict(
-    net=dict(hidden=(400, 400)),
+    net=dict(hidden=(600, 400)),
     augment=dict(neighbours=10),
     step1=dict(batch_size=400),
+    objective=dict(generative=dict(every=4)),
     step2=dict(batch_size=400, iterations=1600),
 )
 

@@ -17,7 +17,7 @@ from gedi.training.config import StageConfig
 
 Tensors = dict[str, torch.Tensor]
 TRAINED = ("step1", "step2")  # the stages that settings describe
-OPTIONAL = ("objective", "starts", "labels", "marginals")  # tensors that are there once they are known
+OPTIONAL = ("objective", "starts", "labels", "marginals", "neighbours")  # tensors that are there once they are known
 STAGES = ("start", *(name for stage in TRAINED for name in (stage, f"after {stage}")))  # a run's places, in their order
 
 
@@ -40,6 +40,7 @@ class TrainState:
     starts: torch.Tensor | None = None  # the labels of every row by each start, [starts, rows], until one is chosen
     labels: torch.Tensor | None = None  # the label of every row, by k-means or by the start that was chosen
     marginals: torch.Tensor | None = None  # cluster sizes to expect; None: equal
+    neighbours: torch.Tensor | None = None  # of every row in the representation, [rows, k]; None: those in the data
     gradient_evaluations: int = 0  # evaluations of d log p / dx, in rows
 
     @torch.no_grad()
