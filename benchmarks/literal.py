@@ -1,8 +1,7 @@
 """Algorithm 2 of the paper in plain PyTorch, line by line: what an iteration costs if nothing is done about speed.
 
 Sizes, weights and constants are those of the paper (Appendix G); beta, the temperatures and the iterations of Sinkhorn,
-which it does not give, are those of our preset `paper`. It is here for its time, not for its results: as the
-documentation says, these settings let the energy grow without bound.
+which it does not give, are those of our preset `paper`. It is here for its time, not for its results.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def projector() -> nn.Module:
 class Model(nn.Module):
     def __init__(self, n_clusters: int) -> None:
         super().__init__()
-        hidden = [nn.Linear(2, 100), nn.LeakyReLU(), nn.Linear(100, 100), nn.LeakyReLU()]
+        hidden = [nn.Linear(2, 100), nn.LeakyReLU(0.2), nn.Linear(100, 100), nn.LeakyReLU(0.2)]
         self.enc = nn.Sequential(*hidden, nn.Linear(100, 2))
         self.proj, self.proj_nf = projector(), projector()
         self.u = nn.Parameter(torch.randn(2))
@@ -108,10 +107,11 @@ class Training:
 
     def negative_free(self, x: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
         """-L_NF (Eq. 7)."""
-        z, z_view = (self.model.proj_nf(self.model.enc(v)) for v in (x, view))
+        h, h_view = (self.model.enc(v) for v in (x, view))
+        z = self.model.proj_nf(h)
         centred = z - z.mean(0)
         sigma = centred.T @ centred + 0.001 * torch.eye(z.shape[1])
-        return (sigma.trace() - torch.logdet(sigma)) / 2 + (z - z_view).square().sum() / 2
+        return (sigma.trace() - torch.logdet(sigma)) / 2 + (h - h_view).square().sum() / 2
 
     def discriminative(self, x: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
         """-L_DI (Eq. 4) with q by Sinkhorn."""

@@ -139,7 +139,7 @@ def literal_algorithm(repeats: int) -> list[dict[str, Any]]:
 
 def our_iterations(x: Any, step: str, iterations: int) -> float:
     """Milliseconds of a fit of this many iterations of one step."""
-    none = {"step1.iterations": 0, "embedding.iterations": 0, "step2.iterations": 0}
+    none = {"step1.iterations": 0, "step2.iterations": 0, "objective.generative.gradient": 0.0}
     config = configure("paper", "gedi", none | {f"{step}.iterations": iterations}, n_features=2)
     ready = prepare(x, config, 2)
     began = time.perf_counter()

@@ -46,6 +46,12 @@ def test_balanced_moons_and_circles_are_those_of_scikit_learn():
     assert np.array_equal(x, expected.astype(np.float32)) and np.array_equal(y, labels)
 
 
+def test_the_papers_toys_are_larger_and_noisier():
+    assert np.allclose(toys.paper_moons(400, seed=5)[0], 2 * toys.moons(400, seed=5, noise=0.1)[0] - [1.0, 0.2])
+    assert np.array_equal(toys.paper_circles(400, seed=5)[0], 3 * toys.circles(400, seed=5, noise=0.08)[0])
+    assert [np.bincount(toy(400)[1]).tolist() for toy in (toys.paper_moons, toys.paper_circles)] == [[200, 200]] * 2
+
+
 @pytest.mark.parametrize("weights, upper", [((0.7, 0.3), 70), ((0.29, 0.71), 29), ((3, 1), 75)])
 def test_unbalanced_moons(weights, upper):
     _, y = toys.moons(100, seed=0, weights=weights)

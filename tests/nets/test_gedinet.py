@@ -250,6 +250,12 @@ def test_waves_are_bounded_and_trained():
     assert float(encoder.linears[0].weight.detach().std()) == pytest.approx(3.0, rel=0.3)  # 100 draws
 
 
+def test_leaky_relus_have_the_slope_of_the_papers_table():
+    (activation,) = MLPEncoder(2, [20], 3, "leaky_relu").activations
+    x = torch.tensor([-2.0, 0.0, 3.0])
+    assert torch.allclose(activation(x), torch.tensor([-0.4, 0.0, 3.0]))
+
+
 @pytest.mark.parametrize("activation", ["silu", "leaky_relu"])
 @pytest.mark.parametrize("frequency", [None, 3.0])
 @pytest.mark.parametrize("two", [False, True])

@@ -3,7 +3,7 @@ import torch
 
 from gedi.nets import GediNet, MLPEncoder
 from gedi.nets.densities import score
-from gedi.objectives.generative import contrastive_divergence, denoising_error
+from gedi.objectives.generative import contrastive_divergence, denoising_error, half_squared_slope
 
 GRID = torch.linspace(-3, 3, 401, dtype=torch.float64).view(-1, 1)
 CELL = 6 / 400
@@ -138,3 +138,30 @@ def test_a_flat_density_has_an_error_of_one():
     assert float(denoising_error(torch.zeros_like, x, 0.1, torch.Generator().manual_seed(0))) == pytest.approx(
         1, abs=0.01
     )
+def test_the_slope_penalty_equals_the_closed_form_of_a_net_written_out():
+    """log p = u^T (W2 silu(W1 x + b1) + b2): its slope by hand, and the penalty's gradient by finite differences."""
+    net, x = small_net(), data()
+    first, last, u = net.encoder.linears[0], net.encoder.last, net.energy_head.weight
+
+    def by_hand():
+        a = x @ first.weight.T + first.bias
+        silu = a.sigmoid() * (1 + a * (1 - a.sigmoid()))  # its derivative
+        return (((u @ last.weight) * silu) @ first.weight).square().sum(1) / 2
+
+    found = half_squared_slope(net.log_density, x)
+    assert torch.allclose(found, by_hand())
+    gradient, h = torch.autograd.grad(found.mean(), first.weight)[0], 1e-5
+    for i in range(len(first.weight)):
+        sides = []
+        for sign in (1, -1):
+            first.weight.data[i, 0] += sign * h
+            sides.append(by_hand().mean().item())
+            first.weight.data[i, 0] -= sign * h
+        assert float(gradient[i, 0]) == pytest.approx((sides[0] - sides[1]) / (2 * h), rel=1e-5, abs=1e-9)
+
+
+def test_the_slope_penalty_needs_no_gradient_mode_and_leaves_x_alone():
+    net, x = small_net(), data()
+    with torch.no_grad():
+        assert half_squared_slope(net.log_density, x).shape == (50,)
+    assert not x.requires_grad

@@ -48,6 +48,12 @@ def test_the_gradient_vanishes_at_identity():
     assert gradient.abs().max() < 1e-12
 
 
+def test_the_distance_may_be_measured_elsewhere():
+    z, h, h_view = rows(), rows(h=2, seed=1), rows(h=2, seed=2)
+    expected = gaussian_kl(scatter(z, 1e-3)) + ((h - h_view) ** 2).sum() / 2
+    assert torch.allclose(negative_free_loss(z, rows(seed=3), **PAPER, between=(h, h_view)), expected)
+
+
 def test_kl_refuses_a_matrix_that_is_not_positive_definite():
     with pytest.raises(torch.linalg.LinAlgError):
         gaussian_kl(torch.diag(torch.tensor([1.0, -1.0])))

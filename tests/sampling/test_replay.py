@@ -32,6 +32,15 @@ def test_a_new_buffer_lies_in_the_box():
     assert in_box(buffer.chains).all()
 
 
+def test_chains_may_begin_in_another_box():
+    inner = Box(torch.full((2,), -1.0), torch.full((2,), 1.0))
+    buffer = ReplayBuffer(500, BOX, gen(), inner)
+    drawn, _ = buffer.draw(500, restart=1.0, generator=gen(1))
+    for chains in (buffer.chains, drawn):
+        assert (chains.abs() <= 1).all() and not in_box(chains).all()
+        assert (chains.amin(0) < -0.98).all() and (chains.amax(0) > 0.98).all()
+
+
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 999), size=st.integers(1, 60), data=st.data())
 def test_draw_gives_distinct_places(seed, size, data):

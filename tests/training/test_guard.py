@@ -222,8 +222,8 @@ def test_the_guards_state_survives_packing():
 # ---- settings known to diverge ----
 
 
-def test_the_literal_setting_is_caught_rolled_back_and_reported(tmp_path, capsys):
-    """One Langevin step of size 1 with noise 0.01, no clamp, no clipping: unguarded, log p falls below -1e10."""
+def test_a_cold_sampler_is_caught_rolled_back_and_reported(tmp_path, capsys):
+    """The paper's sampler, one Langevin step of size 1 with noise 0.01 and no clamp, at a large learning rate."""
     np.save(tmp_path / "moons.npy", load("moons", n=200).x)
     command = [
         "fit",
@@ -235,7 +235,7 @@ def test_the_literal_setting_is_caught_rolled_back_and_reported(tmp_path, capsys
         "--out",
         str(tmp_path / "run"),
     ]
-    code = main([*command, "--training.sampler.clamp=false", "--training.step1.batch_size=64"])
+    code = main([*command, "--training.step1.learning_rate=0.03", "--training.objective.generative.gradient=0"])
     said = capsys.readouterr().err
     assert code == 3 and "results.json" in said and "rolled back" in said
     results = json.loads((tmp_path / "run" / "results.json").read_text())

@@ -12,6 +12,7 @@ import torch
 
 from gedi.errors import ConfigError
 from gedi.objectives import clustering, contrastive, generative, negative_free, symbolic
+from gedi.objectives.negative_free import gaussian_kl, scatter
 from gedi.objectives.term import Loss, Term, kinds
 from gedi.objectives.views import Views
 from gedi.training.config import TrainingConfig, from_dict, override, read_objective, to_dict
@@ -41,6 +42,27 @@ def test_every_kind_gives_finite_losses_with_gradients(make_engine, tiny, family
     total.backward()
     gradients = [p.grad for p in run.state.net.parameters() if p.grad is not None]
     assert torch.isfinite(total) and any(g.abs().max() > 0 for g in gradients)
+
+
+def test_the_paper_measures_the_distance_of_views_in_the_space_of_enc(make_engine, tiny):
+    run = make_engine(tiny(objective__negative_free__kind="gaussian"))
+    batch = next(run.stage("step1", run.config.step1))
+    views = run.views(batch, *run.augment(batch))
+    found = run.config.objective["negative_free"].losses(views)["negative_free"].value
+    n, (h, h_view), z = len(batch.x), run.state.net.encoder(torch.cat(views.inputs)).chunk(2), views.features
+    expected = gaussian_kl(scatter(z[:n], 1e-3)) + (h - h_view).square().sum() / 2
+    assert torch.allclose(found, expected / n)
+
+
+def test_the_slope_penalty_is_a_loss_of_its_own(make_engine, tiny):
+    run = make_engine(tiny(objective__generative__gradient=0.1, sampler__data_noise=0.0))
+    batch = next(run.stage("step1", run.config.step1))
+    losses = run.config.objective["generative"].losses(run.views(batch, batch.x, batch.x, samples=batch.x + 0.5))
+    expected = run.state.net.score(batch.x).square().sum(1).mean() / 2
+    assert losses["energy_gradient"].weight == 0.1
+    assert torch.allclose(losses["energy_gradient"].value, expected)
+    without = make_engine(tiny()).config.objective["generative"]
+    assert list(without.losses(run.views(batch, batch.x, batch.x, samples=batch.x))) == ["generative", "energy_size"]
 
 
 def test_terms_share_one_pass_through_the_encoder(make_engine, tiny, monkeypatch):

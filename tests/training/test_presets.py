@@ -6,15 +6,19 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from gedi.data import load
 from gedi.errors import ConfigError
 from gedi.objectives.negative_free import Gaussian
 from gedi.runs.layout import check_sizes
 from gedi.training import engine as engine_module
 from gedi.training import fit as fit_module
+from gedi.training.build import prepare
 from gedi.training.config import check, get, paths
+from gedi.training.engine import Engine
 from gedi.training.fit import fit_rows
 from gedi.training.methods import ABLATIONS, METHODS, with_method
 from gedi.training.presets import PRESETS, preset
+from gedi.training.recipe import density_losses
 
 
 def changes(before, after) -> dict:
@@ -63,6 +67,20 @@ def test_the_buffer_holds_fewer_of_larger_images_and_a_batch_at_least(side, expe
     config = preset(None, n_features=3 * side * side, image_shape=shape)
     assert config.sampler.buffer_size == expected >= config.step1.batch_size
     check_sizes(config, 3 * side * side, 10, shape)
+
+
+def test_the_papers_toys_have_the_conventions_of_the_code_it_builds_on():
+    config = preset("paper", n_features=2)
+    x = load("paper-circles", n=400).x
+    run = Engine(prepare(x, config, 2), seed=0)
+    assert (run.state.buffer.chains.abs() <= 1).all() and np.abs(x).max() > 3
+    batch = next(run.stage("step1", config.step1))
+    assert len(batch.x) == 400 and len(set(batch.rows.tolist())) == 400
+    run.state.net.energy_head.weight.data *= 1e4  # chains are thrown far, and nothing holds them
+    samples = run.samples(400)
+    assert samples is not None and samples.abs().max() > 2 * run.state.buffer.box.high.max()
+    run.descend(density_losses(run, batch))
+    assert run.recovery.symptom is not None  # the guard sees it
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():

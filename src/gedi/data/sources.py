@@ -15,10 +15,9 @@ from gedi.data.checks import did_you_mean
 from gedi.data.columns import Wanted
 from gedi.errors import DataError
 
-TOYS = {
-    shape.__name__: shape
-    for shape in (toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.smile, toys.blobs)
-}
+SHAPES = (toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.smile, toys.blobs)
+SHAPES_OF_PAPER = (toys.paper_moons, toys.paper_circles)
+TOYS = {shape.__name__.replace("_", "-"): shape for shape in SHAPES + SHAPES_OF_PAPER}
 IMAGES = ("mnist", "fashion-mnist", "svhn", "cifar10", "cifar100")
 NAMES = (*TOYS, "digits", "addition", *IMAGES)
 SPLITS = ("train", "test")

@@ -45,6 +45,18 @@ def circles(n: int, *, seed: int = 0, noise: float = 0.05, factor: float = 0.5) 
     return np.asarray(drawn[0], dtype=np.float32), np.asarray(drawn[1], dtype=np.int64)
 
 
+def paper_moons(n: int, *, seed: int = 0, noise: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    """`moons` as in the code the paper builds on: more noise, twice as large, and around the origin."""
+    x, y = moons(n, seed=seed, noise=noise)
+    return 2 * x - np.array([1.0, 0.2], dtype=np.float32), y
+
+
+def paper_circles(n: int, *, seed: int = 0, noise: float = 0.08) -> tuple[np.ndarray, np.ndarray]:
+    """`circles` as in the code the paper builds on: more noise, and three times as large."""
+    x, y = circles(n, seed=seed, noise=noise)
+    return 3 * x, y
+
+
 def rings(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
     """Three concentric rings with equal numbers of points, labelled from the inside out."""
     _check(n, noise)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from gedi.errors import ConfigError, DataError
 
-SLOPE = 0.2  # of the ResNet's leaky ReLUs
+SLOPE = 0.2  # of leaky ReLUs, as in the paper's table of the ResNet and in the code it builds on
 FEW_COLUMNS = 16  # of a matrix product
 SMALLEST = 8  # pixels: two poolings leave 2x2
 
@@ -28,6 +28,9 @@ class SiLU(nn.SiLU):
 
 class LeakyReLU(nn.LeakyReLU):
     """LeakyReLU with its gradient in closed form."""
+
+    def __init__(self) -> None:
+        super().__init__(SLOPE)
 
     def backward_of(self, gradient: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
         return torch.ops.aten.leaky_relu_backward(gradient, a, self.negative_slope, False)

@@ -56,6 +56,14 @@ def settled(data: torch.Tensor, sampled: torch.Tensor, burn_in: float | None) ->
     return arrived if bool(arrived.any()) else torch.ones_like(arrived)
 
 
+def half_squared_slope(log_density: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """||d log p / dx||^2 / 2 at every row of ``x``, with its gradient for the parameters."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_(True)
+        (slope,) = torch.autograd.grad(log_density(x).sum(), x, create_graph=True)
+    return slope.flatten(1).square().sum(1) / 2
+
+
 @dataclass
 class Generative(Term, family="generative"):
     """CE(p, p_Psi): what kind of model p_Psi is, and its loss."""
@@ -79,6 +87,7 @@ class ContrastiveDivergence(Generative):
 
     needs_samples: ClassVar[bool] = True
     size: NotNegative = 1e-3  # weight of the mean square of log p on data and samples: fixes its constant (paper: 0)
+    gradient: NotNegative = 0.0  # weight of the mean of ||d log p / dx||^2 / 2 on data: keeps the energy smooth there
 
     def losses(self, views: Views) -> dict[str, Loss]:
         """Eq. 12 and the size of the energy, in one pass."""
@@ -88,10 +97,14 @@ class ContrastiveDivergence(Generative):
         data, sampled = (views.gather(part) for part in values.split(len(views.x)))
         gap = contrastive_divergence(data, sampled[settled(data, sampled, views.burn_in)])
         size = torch.cat([data, sampled]).square().mean()
-        return {
+        losses = {
             "generative": Loss(gap, self.weight / restraint(gap, views.max_gap)),
             "energy_size": Loss(size, self.size if self.weight else 0.0),
         }
+        if self.gradient and self.weight:
+            slopes = half_squared_slope(lambda rows: views.apply(lambda x: self.log_density(views, x), rows), views.x)
+            losses["energy_gradient"] = Loss(views.gather(slopes).mean(), self.gradient)
+        return losses
 
     def log_density(self, views: Views, rows: torch.Tensor) -> torch.Tensor:
         """log p_Psi of data and samples, with its gradient."""

@@ -35,12 +35,22 @@ def gaussian_kl(sigma: torch.Tensor) -> torch.Tensor:
 
 
 @full_precision
-def negative_free_loss(z: torch.Tensor, z_view: torch.Tensor, *, beta: float, invariance: float) -> torch.Tensor:
-    """-L_NF of Eq. 7 for representations of x and of its view x'; ``invariance=1`` is the paper's.
+def negative_free_loss(
+    z: torch.Tensor,
+    z_view: torch.Tensor,
+    *,
+    beta: float,
+    invariance: float,
+    between: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> torch.Tensor:
+    """-L_NF of Eq. 7 for features of x and of its view x'; ``invariance=1`` is the paper's.
 
-    Float32 or wider throughout: the log-determinant of a half-precision scatter matrix is noise.
+    ``between`` are the vectors whose distance counts, if not these features: the paper has Sigma after a projector and
+    the distance between enc(x) and enc(x'). Float32 or wider throughout: the log-determinant of a half-precision
+    scatter matrix is noise.
     """
-    return gaussian_kl(scatter(z, beta)) + invariance * ((z - z_view) ** 2).sum() / 2
+    one, two = between or (z, z_view)
+    return gaussian_kl(scatter(z, beta)) + invariance * ((one - two) ** 2).sum() / 2
 
 
 def covariance(z: torch.Tensor) -> torch.Tensor:
@@ -173,26 +183,28 @@ class NegativeFree(Term, family="negative_free"):
 
 @dataclass
 class Gaussian(NegativeFree):
-    """-L_NF, divided by the batch size as in the paper's table of weights."""
+    """-L_NF with the distance between enc(x) and enc(x'), divided by the batch size as in the paper's table."""
 
     kind: str = "gaussian"
     beta: Positive = 1e-3  # added to the diagonal of Sigma
     invariance: float = 1.0  # weight of dist(x, x') within L_NF (the paper: 1)
-    per_sample: bool = False  # Sigma as a mean over samples and the term per dimension, rather than Eq. 6's sum
+    per_sample: bool = False  # a mean over samples and dimensions, and the distance of features rather than of enc
     equation: ClassVar[str] = "Eqs. 6-7"
 
     def losses(self, views: Views) -> dict[str, Loss]:
         z, n = views.features, views.n
         if not self.per_sample:
-            return {"negative_free": Loss(self.loss(z[:n], z[n:]) / n, self.weight)}
+            return {"negative_free": Loss(self.loss(z[:n], z[n:], between=views.pair(views.h)) / n, self.weight)}
         # The same term of z / sqrt(n), symmetric in the views and divided by the dimension: neither its size nor the
         # meaning of its weight changes with batch or width.
         z = z / math.sqrt(n)
         both = self.loss(*z.split(n)) + self.loss(*z.split(n)[::-1])
         return {"negative_free": Loss(both / (2 * z.shape[1]), self.weight)}
 
-    def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
-        return negative_free_loss(z, z_view, beta=self.beta, invariance=self.invariance)
+    def loss(
+        self, z: torch.Tensor, z_view: torch.Tensor, *, between: tuple[torch.Tensor, torch.Tensor] | None = None
+    ) -> torch.Tensor:
+        return negative_free_loss(z, z_view, beta=self.beta, invariance=self.invariance, between=between)
 
 
 @dataclass

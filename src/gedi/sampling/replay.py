@@ -19,15 +19,15 @@ class ReplayBuffer:
     """Chains kept between iterations; ``draw`` restarts a share of them, ``put`` writes the moved ones back.
 
     ``restart`` is the paper's re-initialisation frequency: that share of the drawn chains starts anew, uniformly in
-    the box. ``from_data`` is the share restarted from data instead: it keeps the chains' masses in step with the
-    data's components, which Langevin noise alone exchanges only slowly across a valley. They are blurred by ``blur``,
-    as the data are that the density is shown: a chain that starts sharper would teach it the difference. With 1 all
-    chains start from data, which is contrastive divergence.
+    the box, or in ``restarts`` if that is given. ``from_data`` is the share restarted from data instead: it keeps the
+    chains' masses in step with the data's components, which Langevin noise alone exchanges only slowly across a valley.
+    They are blurred by ``blur``, as the data are that the density is shown: a chain that starts sharper would teach it
+    the difference. With 1 all chains start from data, which is contrastive divergence.
     """
 
-    def __init__(self, size: int, box: Box, generator: torch.Generator) -> None:
-        self.box = box
-        self.chains = box.uniform(size, generator)
+    def __init__(self, size: int, box: Box, generator: torch.Generator, restarts: Box | None = None) -> None:
+        self.box, self.restarts = box, restarts or box
+        self.chains = self.restarts.uniform(size, generator)
 
     def draw(
         self,
@@ -44,7 +44,7 @@ class ReplayBuffer:
         places = distinct(len(self.chains), n, generator)
         chains = self.chains[places]
         chance = torch.rand(len(places), generator=generator, device=device).view(-1, *[1] * (chains.ndim - 1))
-        chains = torch.where(chance < restart, self.box.uniform(len(places), generator), chains)
+        chains = torch.where(chance < restart, self.restarts.uniform(len(places), generator), chains)
         if data is not None and from_data > 0:
             rows = torch.randint(len(data), (len(places),), generator=generator, device=device)
             fresh = data[rows].to(device)

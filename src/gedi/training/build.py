@@ -101,6 +101,12 @@ def box_around(x: Rows, config: TrainingConfig) -> Box:
     return Box(-side, side)
 
 
+def restart_box(box: Box, config: TrainingConfig) -> Box:
+    """Where chains begin: in the sampler's box, unless the settings give a range."""
+    within = config.sampler.restart_within
+    return box if within is None else Box(torch.full_like(box.low, -within), torch.full_like(box.high, within))
+
+
 def build_net(
     config: TrainingConfig,
     n_features: int,

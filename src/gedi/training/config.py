@@ -50,7 +50,8 @@ class SamplerConfig:
     step: float | None = None  # step size; None: noise**2 / 2, temperature 1 (the paper: 1)
     max_drift: float | None = 1.5  # longest deterministic move, in lengths of the noise; None: unbounded (paper)
     buffer_size: Count = 2000  # persistent chains; fewer are fresher (the paper: 10000)
-    restart: Share = 0.05  # share of drawn chains restarted uniformly in the box
+    restart: Share = 0.05  # share of drawn chains restarted uniformly
+    restart_within: Positive | None = None  # chains begin between -this and this (paper: 1); None: in the box
     from_data: Share = 0.05  # share of drawn chains restarted from data (the paper: 0); 1: contrastive divergence
     box_margin: NotNegative = 0.5  # how far the box reaches beyond the data
     clamp: bool = True  # samples stay in the box; False: they may leave it, and the guard watches them

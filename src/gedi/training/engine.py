@@ -13,7 +13,7 @@ from gedi.objectives.generative import denoising_error
 from gedi.objectives.term import Loss, temperature
 from gedi.objectives.views import Views
 from gedi.sampling import DamInfo, ReplayBuffer, dam, distinct, sgld
-from gedi.training.build import Prepared, box_around, build_net
+from gedi.training.build import Prepared, box_around, build_net, restart_box
 from gedi.training.config import StageConfig
 from gedi.training.guard import Guard, cold_sampler, divergence, worries
 from gedi.training.journal import Hooks, Journal
@@ -68,11 +68,12 @@ class Engine:
         if world.size > 1:  # the same seed need not give the same weights on machines that round differently
             net.load_state_dict(world.from_main(net.state_dict))
         net = net.to(world.device)
+        size = math.ceil(config.sampler.buffer_size / world.size)
         return TrainState(
             net=net,
             average=averaged_copy(net),
             optimiser=adam(net, config.step1),
-            buffer=ReplayBuffer(math.ceil(config.sampler.buffer_size / world.size), box, noise),
+            buffer=ReplayBuffer(size, box, noise, restart_box(box, config)),
             generator=generator,
             noise=noise,
         )

@@ -119,13 +119,18 @@ PAPER: Changes = dict(
     ),
     heads=dict(random=1, starts=(), neutral=0, choose=1.0),
 )
-PAPER_TOY: Changes = dict(  # synthetic data (Sec. 5.1)
+# Synthetic data (Sec. 5.1), for 400 rows. What the paper does not print is as in the code it builds on (VERA): chains
+# begin in U(-1, 1) and are not clamped, and the energy's slope on data is penalised.
+PAPER_TOY: Changes = dict(
     net=dict(representation=2, embedding=2, projector_hidden=4, activation="leaky_relu", first="linear"),
-    sampler=dict(steps=1, data_noise=0.0),
-    step1=STAGE_OF_PAPER | dict(iterations=7000, learning_rate=1e-3),
+    sampler=dict(steps=1, data_noise=0.0, restart_within=1.0, clamp=False),
+    objective=dict(generative=dict(gradient=0.1)),
+    step1=STAGE_OF_PAPER | dict(iterations=7000, learning_rate=1e-3, betas=(0.0, 0.9)),
     step2=STAGE_OF_PAPER | dict(iterations=7000, learning_rate=1e-3),
     scaling="none",
 )
+# JEM on synthetic data, by Appendix G's own list; for --method jem.
+PAPER_JEM: Changes = dict(net=dict(representation=1), step1=dict(iterations=100_000), step2=dict(iterations=0))
 
 
 def paper_images(width: int, *, iterations: int, batch_size: int = 64, steps: int = 20, **augment: Any) -> Changes:
@@ -152,6 +157,7 @@ PRESETS: dict[str, tuple[Changes, ...]] = {
     "grey": (ROWS, DIGITS, GREY),
     "smoke": (SMOKE,),
     "paper": (PAPER, PAPER_TOY),
+    "paper-jem": (PAPER, PAPER_TOY, PAPER_JEM),
     "images": (IMAGES,),
     "paper-svhn": (PAPER, paper_images(128, iterations=100_000)),
     "paper-cifar10": (PAPER, paper_images(128, iterations=70_000, flip=True)),
