@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from gedi.data.scaled_rows import Rows
-from gedi.data.streaming import release, scratch, take
+from gedi.data.streaming import release, row_blocks, scratch, take
 
 MOST_PRODUCTS = 1e11  # for the distances between all rows: about a minute on one core
 MAIN_DIRECTIONS = 50  # principal components in which neighbours are searched when there are more and longer rows
@@ -75,8 +75,8 @@ def _cells(x: np.ndarray, fewest: int) -> Iterator[tuple[np.ndarray, np.ndarray]
     """The rows of every cell, and those of the nearest cells, at least ``fewest``, to compare them with."""
     centres = _centres(x, len(x) // CELL_ROWS)
     cell = np.empty(len(x), np.int64)
-    for start, rows in _blocks(x, AT_ONCE // len(centres)):
-        cell[start : start + len(rows)] = _nearest(rows, centres).numpy()
+    for start, rows in row_blocks(x, AT_ONCE // len(centres)):
+        cell[start : start + len(rows)] = _nearest(_tensor(rows), centres).numpy()
     order = np.argsort(cell, kind="stable")
     # Rows that are all alike would share one cell, and its cost is the square of its size: large cells are cut.
     whole = np.split(order, np.cumsum(np.bincount(cell, minlength=len(centres)))[:-1])
@@ -108,12 +108,6 @@ def _centres(x: np.ndarray, count: int) -> torch.Tensor:
 
 def _nearest(rows: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
     return torch.addmm(centres.square().sum(1), rows, centres.T, alpha=-2).argmin(1)
-
-
-def _blocks(x: np.ndarray, size: int) -> Iterator[tuple[int, torch.Tensor]]:
-    for start in range(0, len(x), size):
-        yield start, _tensor(x[start : start + size])
-        release(x)
 
 
 def _tensor(x: np.ndarray) -> torch.Tensor:

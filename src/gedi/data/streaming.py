@@ -157,12 +157,12 @@ def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
     return y
 
 
-def row_blocks(x: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """All rows of x in order, a few megabytes at a time, each block with the place of its first row.
+def row_blocks(x: np.ndarray, size: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
+    """All rows of x in order, ``size`` or a few megabytes at a time, each block with the index of its first row.
 
     A block of a mapped x is released when the next one is read.
     """
-    size = max(1, BLOCK // max(1, _row_bytes(x)))
+    size = size or max(1, BLOCK // max(1, _row_bytes(x)))
     for start in range(0, len(x), size):
         yield start, x[start : start + size]
         release(x)
