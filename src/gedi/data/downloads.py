@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,6 +85,7 @@ def fetch(name: str, folder: Path | None = None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"Cannot create the folder {folder} ({error.strerror}): use another GEDI_DATA.") from error
+    pooch.get_logger().setLevel(logging.ERROR)  # only the command line prints
     for file, sha256 in DOWNLOADS[name].sha256.items():
         _fetch_file(file, sha256, DOWNLOADS[name].mirrors, folder)
     return folder
@@ -97,10 +96,9 @@ def _fetch_file(file: str, sha256: str, mirrors: tuple[str, ...], folder: Path) 
     problems: list[str] = []
     for mirror in mirrors:
         try:
-            with _quiet():
-                pooch.retrieve(  # pyright: ignore[reportUnknownMemberType]
-                    mirror + file, known_hash=f"sha256:{sha256}", fname=file, path=folder
-                )
+            pooch.retrieve(  # pyright: ignore[reportUnknownMemberType]
+                mirror + file, known_hash=f"sha256:{sha256}", fname=file, path=folder
+            )
             return
         except ValueError as error:  # pooch's answer to a wrong hash
             if "hash" not in str(error):
@@ -109,15 +107,3 @@ def _fetch_file(file: str, sha256: str, mirrors: tuple[str, ...], folder: Path) 
         except OSError as error:  # no network, no such page, no room; requests' errors are OSErrors too
             problems.append(f"{mirror + file} cannot be downloaded ({type(error).__name__})")
     raise DataError(f"{'; '.join(problems)}: try again later, or put {file} into {folder} yourself.")
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Keeps pooch from printing: only the command line prints."""
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
