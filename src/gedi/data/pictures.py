@@ -8,7 +8,6 @@ import os
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from gedi.data.checks import few
+from gedi.data.dataset import Dataset
 from gedi.data.streaming import release, row_blocks, scratch
 from gedi.errors import DataError
 
@@ -30,20 +30,9 @@ UNREADABLE = (OSError, ValueError, SyntaxError, TypeError, IndexError, EOFError,
 UNREADABLE += (Image.DecompressionBombError,)
 
 
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """The images of a folder; rows are in the order of ``files``."""
-
-    x: np.ndarray  # uint8 [n, H, W, C]
-    y: np.ndarray | None  # int64 [n], for evaluation only
-    files: list[str]  # relative to the folder
-    classes: list[str] | None  # names of the labels
-    unreadable: list[str]  # files left out
-
-
 def read_folder(
     folder: Path, *, size: int | tuple[int, int] = SIZE, channels: int | None = None, labels: bool = True
-) -> Pictures:
+) -> Dataset:
     """All images under a folder, in the order of their names, cropped to the middle and resized to ``size``.
 
     They have one channel if all of them are grey, else three, unless ``channels`` says otherwise. Transparent pixels
@@ -74,7 +63,7 @@ def read_folder(
             stacklevel=2,
         )
     y, classes = _sub_folder_labels(files) if labels else (None, None)
-    return Pictures(x, y, files, classes, unreadable)
+    return Dataset(folder.name, x, y, None, (height, width, channels), files, unreadable, classes)
 
 
 def _image_files(folder: Path) -> Iterator[str]:

@@ -13,6 +13,7 @@ import pooch
 from gedi.data import files, official, pictures, streaming, tables, toys
 from gedi.data.checks import did_you_mean
 from gedi.data.columns import Wanted
+from gedi.data.dataset import Dataset
 from gedi.errors import DataError
 
 TOYS = {
@@ -26,33 +27,6 @@ TOY_ROWS = {"train": 2_000, "test": 1_000}
 # Test points of a toy come from seed + 10,000: fresh points, far from the small seeds people train with.
 TEST_SEED_OFFSET = 10_000
 ADDITION_ROWS = 3_000
-
-
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """Data as loaded, unscaled; labels, if any, are for evaluation only."""
-
-    name: str
-    x: np.ndarray  # rows [n, d] in float32 (float64 if a file holds more digits), or images [n, H, W, C]
-    y: np.ndarray | None = None  # int64 [n]
-    feature_names: list[str] | None = None
-    image_shape: tuple[int, int, int] | None = None  # (H, W, C), also for images stored as rows
-    files: list[str] | None = None  # of a folder of images: one per row
-    unreadable: list[str] | None = None  # of a folder of images: those left out
-    classes: list[str] | None = None  # names of the labels, if they are words or sub-folders
-    groups: np.ndarray | None = None  # places of the rows that a constraint relates, [groups, rows per group]
-
-    def __repr__(self) -> str:
-        """
-        >>> load("moons")
-        Dataset('moons', 2,000 rows of 2, labels)
-        """
-        shape = self.image_shape or self.x.shape[1:]
-        kind = "rows" if self.image_shape is None else "images"
-        more = "".join(
-            f", {name}" for name, given in (("labels", self.y), ("groups", self.groups)) if given is not None
-        )
-        return f"Dataset({self.name!r}, {len(self.x):,} {kind} of {' x '.join(map(str, shape))}{more})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,9 +186,9 @@ def _named_images(name: str, split: str) -> Dataset:
     path = data_dir() / f"{name}.npz"
     if path.is_file():
         content = files.read(path, split=split, wanted=Wanted())
-        if content.x.ndim != 4:
+        if content.image_shape is None:
             raise DataError(f"{path} should hold images [n, H, W, C], but x_{split} has shape {content.x.shape}.")
-        return Dataset(name, content.x, content.y, None, content.x.shape[1:])
+        return Dataset(name, content.x, content.y, None, content.image_shape)
     there = official.find(name, split, data_dir())
     if there is None:
         raise DataError(
@@ -235,22 +209,13 @@ def _from_path(
 ) -> Dataset:
     path = Path(data).expanduser()
     if path.is_dir():
-        return _from_folder(path, split, wanted.label, size, channels)
+        inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
+        size = pictures.SIZE if size is None else size
+        found = pictures.read_folder(inside, size=size, channels=channels, labels=wanted.label != "")
+        return replace(found, name=path.resolve().name)
     if not path.exists():
         raise _not_found(data, path)
-    found = files.read(path, split=split, wanted=wanted)
-    shape = found.x.shape[1:] if found.x.ndim == 4 else None
-    return Dataset(path.stem, found.x, found.y, found.names, shape, classes=found.classes, groups=found.groups)
-
-
-def _from_folder(
-    path: Path, split: str, label_column: str | None, size: int | tuple[int, int] | None, channels: int | None
-) -> Dataset:
-    inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
-    size = pictures.SIZE if size is None else size
-    found = pictures.read_folder(inside, size=size, channels=channels, labels=label_column != "")
-    name, shape = path.resolve().name, found.x.shape[1:]
-    return Dataset(name, found.x, found.y, None, shape, found.files, found.unreadable, classes=found.classes)
+    return files.read(path, split=split, wanted=wanted)
 
 
 def _not_found(data: str | Path, path: Path) -> DataError:

@@ -39,11 +39,6 @@ def open_numpy(path: Path, *, mapped: bool = False) -> Any:
         ) from error
 
 
-def open_npy(path: Path) -> np.ndarray:
-    """The array of a .npy file: in memory, or mapped if it is larger than ``MAP_ABOVE``."""
-    return open_numpy(path, mapped=path.stat().st_size > MAP_ABOVE)
-
-
 def member_bytes(path: Path, key: str) -> int:
     """Unpacked size of one array of an .npz file, according to its directory."""
     try:
