@@ -236,7 +236,6 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         return self.model_
 
     def _rows(self, X: Any) -> np.ndarray:
-        self._model()
         (given, shape), known = _as_rows(X), self.model_.image_shape
         if shape and known and shape != tuple(known):
             raise DataError(f"Expected images of shape {tuple(known)}, as in training, got {shape}.")
