@@ -55,7 +55,7 @@ def check_rows(
         raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if rows.dtype != np.uint8:
         _check_finite(rows, first_row, names)
-        _check_size(rows, first_row)
+        _check_size(rows, first_row, names)
     if n == 1 and not allow_single_row:
         raise DataError("The data has one row (n_samples=1), but clusters need at least two: give more rows.")
     if n_clusters is not None:
@@ -180,13 +180,14 @@ def _check_finite(rows: np.ndarray, first_row: int, names: Sequence[str] | None)
         )
 
 
-def _check_size(rows: np.ndarray, first_row: int) -> None:
+def _check_size(rows: np.ndarray, first_row: int, names: Sequence[str] | None) -> None:
     for start, block in row_blocks(rows):
         row, column = np.unravel_index(np.abs(block).argmax(), block.shape)
         if abs(float(block[row, column])) > LARGEST:
+            place = f"row {first_row + start + row}, column {column if names is None else repr(names[int(column)])}"
             raise DataError(
-                f"The data holds {block[row, column]:.3g} (row {first_row + start + row}, column {column}): beyond "
-                f"{LARGEST:g} squares overflow, so divide that column by a power of ten."
+                f"The data holds {block[row, column]:.3g} ({place}): squares overflow beyond {LARGEST:g}, so divide "
+                "that column by a power of ten."
             )
 
 
