@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gedi.training.build import Prepared
     from gedi.training.config import TrainingConfig
 
-SAME = ("data", "label_column", "drop", "n_clusters", "method", "seed", "training")  # in a plan and when resuming it
+SAME = ("data", "label_column", "drop", "n_clusters", "method", "seed", "training")  # a resumed run must keep these
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -155,13 +155,13 @@ def _train(
 
 
 def _hardware(args: argparse.Namespace, before: Hardware) -> Hardware:
-    """The hardware of the flags; what was not given stays as before."""
+    """The hardware that the flags ask for; anything not given stays as before."""
     given = {name: value for name in asdict(before) if (value := getattr(args, name)) is not None}
     return make(Hardware, asdict(before) | given, "--")
 
 
 def _to_find_again(data: str) -> str:
-    """What `load` took: a known name, even if a file has it too, or a path that is right in any folder."""
+    """The data set as `load` found it: a known name, which wins over a file of that name, or an absolute path."""
     from gedi.data import NAMES
 
     return data if data.lower() in NAMES else str(Path(data).expanduser().resolve())
@@ -187,7 +187,7 @@ def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int,
     from gedi.training.presets import configure
 
     constrained = constraint_change(Path(args.constraint)) if args.constraint else {}
-    # Twice: the file may give the weight of a constraint that only the flag names, and the flag's rule wins.
+    # Twice: the file may set the weight of a constraint that only the flag names, but the flag's rule wins.
     changes = [constrained, _config_file(args.config), constrained, args.changes]
     return configure(args.preset, args.method, *changes, n_features=n_features, image_shape=image_shape)
 
@@ -211,11 +211,11 @@ def _cost_line(ready: Prepared, hardware: Hardware) -> str:
     from gedi.training.world import World
 
     shape, (n, d) = ready.image_shape, ready.rows.shape
-    # Several processes start later: the trial is then a single one, on the CPU.
+    # Several processes start later; until then the trial runs in this one, on the CPU.
     world = World(hardware) if hardware.processes == 1 else None
     try:
         cost = estimate(ready, world).in_words(ready.config)
     except DivergedError:  # the run itself will find out, and report it
-        cost = f"{iterations_in_words(ready.config)}, a trial of a few of them diverged"
+        cost = f"{iterations_in_words(ready.config)}, a short trial diverged"
     what = f"{n:,} rows x {d}" if shape is None else f"{n:,} images of {'x'.join(map(str, shape))}"
     return f"{what}, {cost}"

@@ -41,7 +41,7 @@ def run_predict(args: argparse.Namespace) -> None:
 
 
 def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = False) -> dict[str, np.ndarray]:
-    """What the model says about rows, one column per answer; without a trained density, no answers about it."""
+    """The model's answers for rows, one column each; log_density and ood_score only if a density was trained."""
     probability = model.predict_proba(rows)
     columns = {"cluster": probability.argmax(1), "probability": probability.max(1)}
     if model.has_density:
@@ -52,7 +52,7 @@ def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = F
 
 
 def _image_column(files: list[str]) -> dict[str, np.ndarray]:
-    """The names of image files as a column; what is not UTF-8 is written with backslashes."""
+    """The names of image files as a column; bytes that are not UTF-8 are escaped."""
     import numpy as np
 
     return {"image": np.array([name.encode("utf-8", "backslashreplace").decode() for name in files])}

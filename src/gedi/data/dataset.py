@@ -17,7 +17,7 @@ class Dataset:
     files: list[str] | None = None  # of a folder of images: one per row, relative to the folder
     unreadable: list[str] | None = None  # of a folder of images: those left out
     classes: list[str] | None = None  # names of the labels, if they are words or sub-folders
-    groups: np.ndarray | None = None  # places of the rows that a constraint relates, [groups, rows per group]
+    groups: np.ndarray | None = None  # indices of the rows that a constraint relates, [groups, rows per group]
 
     def __repr__(self) -> str:
         """

@@ -16,7 +16,7 @@ from gedi.errors import DataError
 
 @dataclass(frozen=True)
 class Download:
-    """The official files of a set, and the places that serve them, in the order to try them."""
+    """The official files of a set, and the mirrors that serve them, in the order to try."""
 
     mirrors: tuple[str, ...]
     sha256: dict[str, str]
@@ -77,7 +77,7 @@ def fetch(name: str, folder: Path | None = None) -> Path:
     name = name.lower()
     if name not in DOWNLOADS:
         if name in NAMES:
-            raise DataError(f"There is nothing to download for {name}: gedi makes it itself.")
+            raise DataError(f"There is nothing to download for {name}: it comes with gedi.")
         hint = did_you_mean(name, DOWNLOADS, otherwise=f"gedi fetches {', '.join(DOWNLOADS)}.")
         raise DataError(f"There is no data set called {name!r}: {hint}")
     folder = data_dir() / name if folder is None else folder
@@ -92,7 +92,7 @@ def fetch(name: str, folder: Path | None = None) -> Path:
 
 
 def _fetch_file(file: str, sha256: str, mirrors: tuple[str, ...], folder: Path) -> None:
-    """From the first mirror that serves the file with the right hash; a wrong file is never kept."""
+    """Download from the first mirror that serves the file with the right hash; a wrong file is never kept."""
     problems: list[str] = []
     for mirror in mirrors:
         try:
@@ -103,7 +103,7 @@ def _fetch_file(file: str, sha256: str, mirrors: tuple[str, ...], folder: Path) 
         except ValueError as error:  # pooch's answer to a wrong hash
             if "hash" not in str(error):
                 raise
-            problems.append(f"{mirror + file} serves another file (SHA-256 is not {sha256}), which was not kept")
+            problems.append(f"{mirror + file} serves a different file (its SHA-256 is not {sha256})")
         except OSError as error:  # no network, no such page, no room; requests' errors are OSErrors too
             problems.append(f"{mirror + file} cannot be downloaded ({type(error).__name__})")
     raise DataError(f"{'; '.join(problems)}: try again later, or put {file} into {folder} yourself.")

@@ -39,7 +39,7 @@ def read(path: Path, *, split: str, wanted: Wanted) -> Dataset:
 def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarray]:
     """The rows or images that ``read`` would give, in order, a block at a time and without labels.
 
-    Memory stays at a few blocks of 32 MB, or of one row, however large the file is.
+    Memory use stays at a few blocks of 32 MB (or of one row, if that is larger), however large the file.
     """
     suffix = path.suffix.lower()
     if suffix in tables.SUFFIXES:
@@ -52,7 +52,7 @@ def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarra
 
 
 def block_rows(n_features: int) -> int:
-    """Rows per block: few if they are wide."""
+    """Rows per block: fewer if they are wide."""
     return max(1, min(MANY_ROWS, BLOCK_BYTES // (8 * max(1, n_features))))
 
 

@@ -22,7 +22,7 @@ from gedi.errors import DataError
 Arrays = tuple[np.ndarray, np.ndarray]  # uint8 images [n, H, W, C], int64 labels [n]
 
 IDX_UINT8 = 0x08
-MOST_BYTES = 1 << 31  # no array of these sets is near 2 GiB: a header that announces more is wrong
+MOST_BYTES = 1 << 31  # larger than any array of these sets: a header that says more is wrong
 PIXELS = 32 * 32 * 3
 # MNIST and Fashion-MNIST publish different files under the same names; their first labels tell them apart.
 FIRST_LABELS = {
@@ -40,7 +40,7 @@ class Cifar:
     archive: str
     folder: str
     files: dict[str, tuple[str, ...]]  # by split
-    label_bytes: int  # before the pixels of a record; the last of them is the fine label
+    label_bytes: int  # before the pixels of a record; the last one is the fine label
 
 
 CIFAR = {
@@ -195,7 +195,7 @@ def _read_cifar_archive(archive: Path, layout: Cifar, wanted: tuple[str, ...]) -
             if not (member.isreg() or member.isdir()):
                 raise DataError(f"{archive} is refused: its entry {member.name!r} is a link or a device.")
             if path.is_absolute() or ".." in path.parts:
-                raise DataError(f"{archive} is refused: its entry {member.name!r} is a path outside it.")
+                raise DataError(f"{archive} is refused: its entry {member.name!r} points outside the archive.")
             if path.name not in wanted or not member.isreg():
                 continue
             if member.size > largest:
@@ -241,7 +241,7 @@ def _read_svhn(path: Path) -> Arrays:
         x, y = np.asarray(content["X"]), np.asarray(content["y"])
     n = x.shape[-1] if x.ndim == 4 else -1
     if x.shape != (32, 32, 3, n) or x.dtype != np.uint8 or y.size != n or y.dtype.kind not in "ui":
-        raise DataError(f"{path} is not SVHN's: it holds X {x.shape} of {x.dtype} and y {y.shape} of {y.dtype}.")
+        raise DataError(f"{path} is not an SVHN file: it holds X {x.shape} of {x.dtype} and y {y.shape} of {y.dtype}.")
     return np.ascontiguousarray(x.transpose(3, 0, 1, 2)), y.reshape(-1).astype(np.int64) % 10
 
 

@@ -23,7 +23,7 @@ class Scaler:
     mode="global" has one mean and one deviation for all features, which keeps the geometry (circles stay circles);
     mode="feature" divides each feature by its own, for columns in unrelated units; mode="none" changes nothing.
     mode="pixels" maps black to -1 and white to 1. Black and white are 0 and 255 for bytes; for other numbers they are 0
-    and 1 if all values lie between, else the smallest and the largest value.
+    and 1 if all values lie between, otherwise the smallest and the largest value.
     All arithmetic is in float64, so an offset far larger than the spread costs no precision.
     """
 
@@ -47,7 +47,7 @@ class Scaler:
             self.centre, self.scale = np.full(x.shape[1], (black + white) / 2), np.array((white - black) / 2)
             return self
         self.centre, variance, largest = _moments(x, axis=0 if self.mode == "feature" else None)
-        if self.mode == "global":  # one centre, too: an image that is moved must not leave its mean behind
+        if self.mode == "global":  # one centre too, so that images can be shifted before or after scaling
             variance = variance + self.centre.var()
             self.centre = np.full_like(self.centre, self.centre.mean())
         std = np.sqrt(variance)

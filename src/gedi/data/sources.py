@@ -35,7 +35,7 @@ class Stream:
 
     name: str
     blocks: Iterator[np.ndarray]
-    files: list[str] | None = None  # names of the images' files, if it is a folder of them
+    files: list[str] | None = None  # names of the image files, if the data is a folder
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,16 @@ def load(
 
     Toys (moons, circles, rings, ...) have `n` points, by default 2,000 to train and 1,000 to test; the test points come
     from `seed + 10_000`. addition has `n` images of MNIST, by default 3,000, drawn with `seed` in consecutive triplets
-    a, b, a + b; to test, it has MNIST's own test images. Other data has all rows, or a random subset of `n` rows
-    drawn with `seed`. digits and files other than .npz have no splits: both splits are all rows.
+    a, b, a + b; its test split is MNIST's. Other data has all rows, or a random subset of `n` rows drawn with `seed`.
+    digits and files other than .npz have no splits: both splits are all rows.
 
     In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is not a feature;
     label_column="" makes every column a feature. Columns named in `drop` are left out (None: the caller cannot drop
-    any, so no message suggests it). `columns` names the features in the order in which they are wanted, and leaves out
-    the other columns.
+    any, so no message suggests it). `columns` names the features, in order; other columns are ignored.
 
-    Images of a folder are resized to `size` (32 by default; a pair is height, width). They have one channel if all of
-    them are grey, else three, unless `channels` says otherwise. Their pixels are bytes; `as_values`, if given, converts
-    them. Sub-folders 'train' and 'test', if both exist, are the splits; other sub-folders are labels, unless
+    Images of a folder are resized to `size` (32 by default; a pair is height, width). They have one channel if all are
+    grey and three otherwise, unless `channels` is given. Their pixels are bytes; `as_values`, if given, converts them.
+    Sub-folders 'train' and 'test', if both exist, are the splits; other sub-folders are labels, unless
     label_column="".
 
     Arrays of more than 1 GiB stay on disk and are read when needed: see `gedi.data.streaming`.
@@ -169,7 +168,7 @@ def _addition(split: str, n: int | None, seed: int) -> Dataset:
     if rows % 3:
         raise DataError(f"addition has triplets of images: n must be a multiple of 3, got {rows}.")
     if images.y is None:
-        raise DataError("addition needs the labels of mnist, to know which images add up, but it has none.")
+        raise DataError("addition needs the labels of mnist to know which images add up, but there are none.")
     places = toys.triplets(images.y, rows // 3, seed=seed).ravel()
     return replace(images, name="addition", x=streaming.take(images.x, places), y=images.y[places])
 

@@ -26,7 +26,7 @@ DAMAGE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyErro
 
 
 def open_numpy(path: Path, *, mapped: bool = False) -> Any:
-    """np.load that never unpickles, and says so if a file would need it.
+    """np.load that never unpickles: a file that would need it is refused.
 
     ``mapped`` leaves the bytes of a .npy file on disk until they are read; the array is then read-only.
     """
@@ -69,7 +69,7 @@ def _unpack(path: Path, key: str, copy: Path) -> None:
             f"The array {key!r} of {path} takes {size:,} bytes unpacked, but {copy.parent} has only {free:,} free: "
             "make room there, or save the array as .npy, which is read in place."
         )
-    # Renamed once complete, so that a stopped run leaves no half array that looks like a whole one.
+    # Renamed once complete, so that a stopped run leaves no partial array behind.
     part = tempfile.NamedTemporaryFile(dir=copy.parent, suffix=".part", delete=False)  # noqa: SIM115
     try:
         with part, zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
@@ -192,9 +192,9 @@ def _memmap_under(x: np.ndarray) -> np.memmap[Any, Any] | None:
 def batches(
     x: np.ndarray, size: int, *, rng: np.random.Generator | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """All rows of x once, as pairs (places, values in memory): in order, or shuffled by ``rng``.
+    """All rows of x once, as pairs (indices, values in memory): in order, or shuffled by ``rng``.
 
-    Memory stays at a few batches however large a mapped x is.
+    Memory use stays at a few batches, however large a mapped x is.
     """
     if size < 1:
         raise DataError(f"The batch size must be at least 1, got {size}.")
@@ -205,7 +205,7 @@ def batches(
 
 
 def take(x: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """x[places] in memory, without keeping what a mapped x reads around them."""
+    """x[places] in memory; the pages that a mapped x reads around them are released."""
     if not is_mapped(x):
         return x[places]
     values = np.empty((len(places), *x.shape[1:]), x.dtype)

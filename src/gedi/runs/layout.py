@@ -122,7 +122,7 @@ def check_not_negative(tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def check_chosen(tensors: Mapping[str, torch.Tensor], n_heads: int) -> None:
-    """Refuse a chosen cluster head that is not one of them."""
+    """Refuse a chosen cluster head that does not exist."""
     for name, value in tensors.items():
         if name.endswith("clusters.chosen") and not 0 <= int(value) < n_heads:
             raise ValueError("its chosen head does not exist")
