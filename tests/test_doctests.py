@@ -18,8 +18,8 @@ MODULES = [
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
 ]
 WITH_EXAMPLES = {
+    "gedi.data.dataset",
     "gedi.data.pictures",
-    "gedi.data.sources",
     "gedi.data.toys",
     "gedi.logic.constraint",
     "gedi.logic.expressions",

@@ -28,7 +28,7 @@ from gedi.training.presets import PRESETS
 
 # By name: the classes live beside torch, and a wrong command should not wait for its import.
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
-DATA = "a name (see: gedi datasets), a .npy, .npz, .csv or .parquet file, or a folder of images"
+DATA = "a name (see: gedi datasets), a .csv, .tsv, .parquet, .npy or .npz file, or a folder of images"
 RUN = "folder of a trained run"
 SEED = "whole number; the same seed gives the same result (default: 0)"
 
@@ -73,22 +73,22 @@ def build_parser() -> Parser:
         made.set_defaults(run=run)
         return made
 
-    demo = command("demo", run_demo, "headline result on moons and circles, with pictures", "gedi demo")
+    demo = command("demo", run_demo, "compare GEDI with others on moons, circles and digits", "gedi demo")
     demo.add_argument("--out", default="gedi-demo", help="folder for pictures and numbers (default: gedi-demo)")
     demo.add_argument("--seed", type=seed, default=0, help=SEED)
-    demo.add_argument("--preset", choices=PRESETS, help="named settings (default: by the data's shape)")
+    demo.add_argument("--preset", choices=PRESETS, help="named settings (default: chosen from the data's shape)")
 
     fit = command("fit", run_fit, "train on DATA", "gedi fit rows.csv --n-clusters 5 --out my-run")
     fit.add_argument("data", metavar="DATA", help=DATA)
     fit.add_argument("--n-clusters", type=int, required=True, metavar="C", help="how many clusters to find")
     fit.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
     fit.add_argument("--resume", action="store_true", help="resume RUN if it exists, or start it")
-    fit.add_argument("--preset", choices=PRESETS, help="named settings (default: by the data's shape)")
+    fit.add_argument("--preset", choices=PRESETS, help="named settings (default: chosen from the data's shape)")
     fit.add_argument("--method", choices=METHODS, default="gedi", help="see: gedi methods (default: gedi)")
     fit.add_argument("--constraint", metavar="FILE", help="rule that consecutive rows must satisfy (docs/logic.md)")
     fit.add_argument("--seed", type=seed, default=0, help=SEED)
-    fit.add_argument("--label-column", metavar="COLUMN", help="labels: not trained on, used for evaluation only")
-    fit.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to leave out")
+    fit.add_argument("--label-column", metavar="COLUMN", help="column of labels, used for evaluation only")
+    fit.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to exclude")
     fit.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")
     running_flags(fit, defaults=True)
     fit.add_argument("--tensorboard", action="store_true", help="also write RUN/tensorboard (pip install tensorboard)")
@@ -104,7 +104,7 @@ def build_parser() -> Parser:
     predict.add_argument("data", metavar="DATA", help=DATA)
     predict.add_argument("--out", required=True, metavar="FILE", help=".csv, .parquet or .npz")
     predict.add_argument("--embed", action="store_true", help="add the embedding")
-    predict.add_argument("--label-column", metavar="COLUMN", help="column of labels, to leave out")
+    predict.add_argument("--label-column", metavar="COLUMN", help="column of labels, which is ignored")
 
     sample = command("sample", run_sample, "draw new rows from the model", "gedi sample run -n 64 --out samples.npz")
     sample.add_argument("model", metavar="RUN", help=RUN)
@@ -113,17 +113,17 @@ def build_parser() -> Parser:
     sample.add_argument("--seed", type=seed, default=0, help=SEED)
 
     example = "gedi explore run --data rows.csv"
-    explore = command("explore", run_explore, "the report, and a place to drop new data", example)
+    explore = command("explore", run_explore, "the report in a browser, with a place to drop new data", example)
     explore.add_argument("model", metavar="RUN", help=RUN)
-    explore.add_argument("--data", metavar="DATA", help="where the nearest examples come from (default: the run)")
-    explore.add_argument("--port", type=port, default=0, help="0, any free port, or 1024 to 65535 (default: 0)")
+    explore.add_argument("--data", metavar="DATA", help="source of nearest examples (default: the run's own sample)")
+    explore.add_argument("--port", type=port, default=0, help="1024 to 65535, or 0 for any free port (default: 0)")
     explore.add_argument("--no-browser", dest="browser", action="store_false", help="only print the URL")
 
     evaluate = command("eval", run_eval, "metrics as JSON", "gedi eval run moons --ood circles")
     evaluate.add_argument("model", metavar="RUN", help=RUN)
     evaluate.add_argument("data", metavar="DATA", help=DATA)
     evaluate.add_argument("--labels", metavar="COLUMN", help="column that holds the labels")
-    evaluate.add_argument("--ood", metavar="DATA2", help="data that should look foreign: adds AUROC")
+    evaluate.add_argument("--ood", metavar="DATA2", help="out-of-distribution data: adds AUROC")
     evaluate.add_argument("--seed", type=seed, default=0, help="seed of generated data sets (default: 0)")
 
     example = "gedi report my-run other-run"
@@ -131,8 +131,8 @@ def build_parser() -> Parser:
     report.add_argument("models", metavar="RUN", nargs="+", help="folders of runs")
     report.add_argument("--out", metavar="FILE.html", help="default: RUN/report.html, or gedi-comparison.html")
     report.add_argument("--data", metavar="DATA", help="rows to show instead of the sample that the run keeps")
-    report.add_argument("--label-column", metavar="COLUMN", help="labels in --data to compare the clusters with")
-    report.add_argument("--ood", metavar="DATA2", help="data that should look foreign: adds it to the histograms")
+    report.add_argument("--label-column", metavar="COLUMN", help="column of --data with labels to compare with")
+    report.add_argument("--ood", metavar="DATA2", help="out-of-distribution data to add to the histograms")
 
     example = "gedi reproduce table1"
     reproduce = command("reproduce", run_reproduce, "a table or figure, our numbers beside the paper's", example)
@@ -143,14 +143,14 @@ def build_parser() -> Parser:
     reproduce.add_argument("--jobs", type=int, default=2, metavar="N", help="processes, one thread each (default: 2)")
 
     command("methods", run_methods, "the methods for --method, with the equations of their terms", "gedi methods")
-    command("datasets", run_datasets, "known data sets, where they are looked for, which are present", "gedi datasets")
+    command("datasets", run_datasets, "known data sets, and where each is expected", "gedi datasets")
     fetch = command("fetch", run_fetch, "download a named image set and verify it", "gedi fetch mnist")
     fetch.add_argument("name", metavar="NAME", help="mnist, fashion-mnist, svhn, cifar10 or cifar100")
     return parser
 
 
 def running_flags(parser: Parser, *, defaults: bool) -> None:
-    """How to train. Without ``defaults``, hardware that is not given stays None: the run's plan has it."""
+    """Flags that say how to train. Without ``defaults``, hardware that is not given is None: the run's plan has it."""
     kinds = types_of(Hardware)
 
     def add(flag: str, default: Any, help: str, **options: Any) -> None:
@@ -160,8 +160,8 @@ def running_flags(parser: Parser, *, defaults: bool) -> None:
     add("--device", "auto", "auto is the fastest available", choices=get_args(kinds["device"]))
     add("--devices", 1, "processes on this machine, one per device", type=int, metavar="N")
     add("--nodes", 1, "machines; see docs/runs.md", type=int, metavar="M")
-    add("--precision", "32", "of the networks", choices=get_args(kinds["precision"]))
-    add("--timeout", 600.0, "how long to wait for a silent process", type=seconds, metavar="SECONDS")
+    add("--precision", "32", "number format of the networks", choices=get_args(kinds["precision"]))
+    add("--timeout", 600.0, "how long to wait for a process that does not respond", type=seconds, metavar="SECONDS")
     help = "time between checkpoints (default: 30)"
     parser.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=help)
 
@@ -204,7 +204,7 @@ def number(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[
     return convert
 
 
-# A seed that every library underneath accepts; a time, where 0 means at once; a port that needs no privileges.
+# Seeds that every library accepts; times, where 0 means at once; ports that need no privileges.
 seed = number(int, lambda value: 0 <= value <= 2**31, f"a whole number from 0 to {2**31}")
 seconds = number(float, lambda value: 0 <= value < 1e7, "a number of seconds from 0 to 10,000,000")
 port = number(int, lambda value: value == 0 or 1024 <= value <= 65535, "0 (any free port) or from 1024 to 65535")

@@ -23,14 +23,14 @@ from gedi.errors import ConfigError, DataError
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS, configure
 
-# What needs torch is imported where it is used: its import takes longer than that of all else.
+# Modules that need torch are imported where they are used: importing torch takes seconds.
 if TYPE_CHECKING:
     from gedi.logic import Constraint
     from gedi.training.config import TrainingConfig
     from gedi.training.journal import Progress
     from gedi.training.model import TrainedModel
 
-KEPT = {"preset": str, "method": str, "n_init": int, "training": dict, "random_state": int}  # with a run, by type
+KEPT = {"preset": str, "method": str, "n_init": int, "training": dict, "random_state": int}  # parameters saved in a run
 
 
 class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
@@ -41,7 +41,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     n_clusters : int
         How many clusters to find.
     preset : str or None
-        Named settings: ``gedi.training.presets.PRESETS``. None chooses by the data's shape.
+        Named settings: ``gedi.training.presets.PRESETS``. None: chosen from the data's shape.
     method : str
         What to train: ``gedi.training.methods.METHODS``. The command ``gedi methods`` explains them.
     constraint : Constraint, path, text or None
@@ -49,7 +49,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         values; the rows of a group are consecutive, unless ``fit`` is given ``groups``.
     n_init : int or None
         How many cluster heads train side by side from random weights; the best one, by a measure without labels,
-        competes with quick clusterings of the rows, and the winner goes on. None: as in the preset.
+        competes with quick clusterings of the rows, and the winner is trained on. None: as in the preset.
     training : mapping or None
         Settings to change, nested or by dotted path: ``{"dam.steps": 5}`` (docs/settings.md).
     random_state : int, RandomState or None
@@ -235,7 +235,6 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         return self.model_
 
     def _rows(self, X: Any) -> np.ndarray:
-        self._model()
         (given, shape), known = _as_rows(X), self.model_.image_shape
         if shape and known and shape != tuple(known):
             raise DataError(f"Expected images of shape {tuple(known)}, as in training, got {shape}.")

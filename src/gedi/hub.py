@@ -31,7 +31,7 @@ def push(
     """Upload a model with its card; returns the commit's URL."""
     hub = _library()
     if not isinstance(repo_id, str) or not REPO_ID.fullmatch(repo_id):
-        raise RunError(f"{shown(str(repo_id), 150)!r} is not a repository's name: use one such as user/model.")
+        raise RunError(f"{shown(str(repo_id), 150)!r} is not a repository name: use one such as user/model.")
     with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
         runs.save(model, Path(folder))
         (Path(folder) / CARD).write_text(model_card(model, repo_id), encoding="utf-8")
@@ -54,7 +54,7 @@ def pull(place: str | Path, *, revision: str | None = None, token: str | None = 
     if Path(place).is_dir():
         return runs.load(place)
     if isinstance(place, Path) or not REPO_ID.fullmatch(place):
-        raise RunError(f"{shown(str(place), 150)} is neither a folder nor a repository's name, such as user/model.")
+        raise RunError(f"{shown(str(place), 150)} is neither a folder nor a repository name such as user/model.")
     hub = _library()
     try:
         snapshot = hub.snapshot_download(place, revision=revision, token=token, allow_patterns=list(FILES))

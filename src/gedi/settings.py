@@ -62,7 +62,7 @@ def types_of(cls: type) -> dict[str, Any]:
 
 
 def make(cls: type[T], values: Mapping[str, Any], prefix: str) -> T:
-    """A dataclass from plain values by name; what is not given has its default. ``prefix`` is for messages."""
+    """A dataclass from plain values by name; other fields get their defaults. ``prefix`` is for messages."""
     known = types_of(cls)
     for name in values:
         if name not in known:

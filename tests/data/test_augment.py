@@ -207,7 +207,7 @@ def test_rows_are_not_images(setting):
 
 
 def test_colours_need_black_and_white():
-    with pytest.raises(ConfigError, match=r"augment.jitter.*scaling pixels"):
+    with pytest.raises(ConfigError, match=r"augment.jitter.*scaling to pixels"):
         view(AugmentConfig(crop=1, jitter=0.1), box=None)
 
 

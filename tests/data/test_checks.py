@@ -96,6 +96,8 @@ def test_numbers_whose_squares_overflow_are_named():
     x[2, 1] = -1e200
     with pytest.raises(DataError, match=r"-1e\+200 \(row 2, column 1\).*power of ten"):
         check_rows(x, n_clusters=2)
+    with pytest.raises(DataError, match=r"-1e\+200 \(row 2, column 'far'\)"):
+        check_rows(x, n_clusters=2, names=["near", "far"])
 
 
 @pytest.fixture

@@ -255,7 +255,7 @@ def test_svhn_has_images_last_and_ten_for_zero(root, packed):
 def test_damaged_svhn(root):
     path = root / "train_32x32.mat"
     scipy.io.savemat(path, {"X": np.zeros((32, 32, 3, 4)), "y": np.zeros((4, 1))})
-    with pytest.raises(DataError, match="is not SVHN's"):
+    with pytest.raises(DataError, match="is not an SVHN file"):
         load("svhn")
     scipy.io.savemat(path, {"a": np.zeros(3)})
     with pytest.raises(DataError, match="damaged"):

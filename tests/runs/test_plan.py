@@ -53,7 +53,7 @@ def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
         ({"method": 3}, "method must be text, got 3"),
         ({"label_column": ["a"]}, "label_column must be text or null"),
         ({"drop": "id"}, "drop must be a list, got 'id'"),
-        ({"drop": ["id", 3]}, "drop must hold names"),
+        ({"drop": ["id", 3]}, "drop must contain only names"),
         ({"tensorboard": "yes"}, "tensorboard must be true or false, got 'yes'"),
         ({"hardware": [1]}, "hardware must be"),
         ({"hardware": {"device": "tpu"}}, "hardware.device must be auto, cpu, cuda or mps, got 'tpu'"),
@@ -64,7 +64,7 @@ def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
         ({"training": [1]}, "'training' is not a mapping"),
         ({"training": "missing"}, "is not the plan of a run"),
         ({"seed": "missing"}, "is not the plan of a run"),
-        ({"data": "rows.csv"}, "data must be known data, or the absolute path"),
+        ({"data": "rows.csv"}, "data must be a known data set, or the absolute path"),
         ({"data": 5}, "data must be text, got 5"),
     ],
 )

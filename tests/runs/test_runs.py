@@ -13,8 +13,8 @@ from gedi.errors import RunError
 
 @pytest.fixture
 def folder(fitted, tmp_path):
-    path = runs.claim(tmp_path / "run")
-    runs.save(fitted, path, {"data": "blobs", "unknown": float("nan")})
+    with runs.claimed(tmp_path / "run") as path:
+        runs.save(fitted, path, {"data": "blobs", "unknown": float("nan")})
     return path
 
 
@@ -66,23 +66,23 @@ def test_results_say_where_they_come_from(folder):
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path, refused):
     (tmp_path / "mine.txt").write_text("mine")
-    with refused(RunError, match="already exists"):
-        runs.claim(tmp_path)
+    with refused(RunError, match="already exists"), runs.claimed(tmp_path):
+        pass
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_a_file_in_the_way_is_refused(tmp_path):
     (tmp_path / "run").write_text("mine")
     for path in (tmp_path / "run", tmp_path / "run" / "below"):
-        with pytest.raises(RunError):
-            runs.claim(path)
+        with pytest.raises(RunError), runs.claimed(path):
+            pass
     assert (tmp_path / "run").read_text() == "mine"
 
 
 def test_an_empty_folder_and_a_new_one_are_taken(tmp_path):
     (tmp_path / "empty").mkdir()
-    assert runs.claim(tmp_path / "empty").is_dir()
-    assert runs.claim(tmp_path / "a" / "new").is_dir()
+    with runs.claimed(tmp_path / "empty") as empty, runs.claimed(tmp_path / "a" / "new") as new:
+        assert empty.is_dir() and new.is_dir()
 
 
 # ---- damage ----

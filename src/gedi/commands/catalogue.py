@@ -24,7 +24,7 @@ def run_methods(args: argparse.Namespace) -> None:
 def run_datasets(args: argparse.Namespace) -> None:
     from gedi.data import known_datasets
 
-    table = Table("name", "kind", "present", "rows", "looked for in")
+    table = Table("name", "kind", "present", "rows", "location")
     for info in known_datasets():
         rows = "" if info.rows is None else f"{info.rows:,}"
         table.add_row(info.name, info.kind, "yes" if info.present else "no", rows, info.where)

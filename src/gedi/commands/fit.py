@@ -12,7 +12,7 @@ import yaml
 
 from gedi.commands.report import write_run_report
 from gedi.commands.terminal import err, out, progress_bar, say, stop_on_signal
-from gedi.errors import ConfigError, DataError, GediError
+from gedi.errors import ConfigError, DataError
 from gedi.settings import make
 from gedi.training.hardware import Hardware
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from gedi.runs import Plan
     from gedi.training.build import Prepared
     from gedi.training.config import TrainingConfig
-    from gedi.training.model import TrainedModel
 
-SAME = ("data", "label_column", "drop", "n_clusters", "method", "seed", "training")  # in a plan and when resuming it
+SAME = ("data", "label_column", "drop", "n_clusters", "method", "seed", "training")  # a resumed run must keep these
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -38,7 +37,7 @@ def run_fit(args: argparse.Namespace) -> None:
     data = load(args.data, seed=args.seed, label_column=args.label_column, drop=args.drop)
     rows = _checked(data, args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
-    rows_sha256, groups_sha256 = _fingerprints(rows, data)
+    rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
     plan = runs.Plan(
         data=_to_find_again(args.data),
         label_column=args.label_column,
@@ -59,7 +58,7 @@ def run_fit(args: argparse.Namespace) -> None:
                 f"{folder} was started with a different {changed[0]}: use gedi resume {folder}, or another --out."
             )
         if not _is_finished(folder):
-            _continue_run(folder, replace(begun, hardware=plan.hardware), data, rows, args.save_every)
+            _continue_run(folder, replace(begun, hardware=plan.hardware), data, rows, found, args.save_every)
         return
     check_sizes(config, rows.shape[1], args.n_clusters, data.image_shape)
     if not is_first_process():
@@ -84,7 +83,8 @@ def run_resume(args: argparse.Namespace) -> None:
     if not _is_finished(folder):
         plan = replace(plan, hardware=_hardware(args, plan.hardware))
         data = load(plan.data, seed=plan.seed, label_column=plan.label_column, drop=plan.drop)
-        _continue_run(folder, plan, data, _checked(data, plan.n_clusters), args.save_every)
+        rows = _checked(data, plan.n_clusters)
+        _continue_run(folder, plan, data, rows, _fingerprints(rows, data), args.save_every)
 
 
 def _is_finished(folder: Path) -> bool:
@@ -95,15 +95,16 @@ def _is_finished(folder: Path) -> bool:
     return finished
 
 
-def _continue_run(folder: Path, plan: Plan, data: Dataset, rows: Any, save_every: float) -> None:
-    """Resume a run, if its data and its checkpoint are those of its plan."""
+def _continue_run(
+    folder: Path, plan: Plan, data: Dataset, rows: Any, found: tuple[str, str | None], save_every: float
+) -> None:
+    """Resume a run if its data (``found``: their fingerprints) and its checkpoint match its plan."""
     from gedi import runs
 
-    config = plan.training
-    if _fingerprints(rows, data) != (plan.rows_sha256, plan.groups_sha256):
+    if found != (plan.rows_sha256, plan.groups_sha256):
         raise DataError(f"{plan.data} has changed since the run began: start a new run instead.")
     processes = plan.hardware.processes
-    runs.check_sizes(folder, config, rows.shape[1], plan.n_clusters, data.image_shape, processes=processes)
+    runs.check_sizes(folder, plan.training, rows.shape[1], plan.n_clusters, data.image_shape, processes=processes)
     _train(folder, plan, data, rows, save_every)
 
 
@@ -144,23 +145,23 @@ def _train(
         except DivergedError as error:
             if world.is_main:
                 runs.write_results(folder, about | {"diverged": str(error), "guard": error.events})
-                _report(folder, None)
+                write_run_report(folder, None)
             raise DivergedError(f"{error} All events are in {folder / runs.RESULTS}.", error.events) from error
         if world.is_main:
             runs.save(model, folder, about | {"scores": label_scores(model, rows, data.y)})
             say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
-            _report(folder, data, model)
+            write_run_report(folder, data, model)
             say(out, f"next: gedi predict {folder} {plan.data} --out clusters.csv")
 
 
 def _hardware(args: argparse.Namespace, before: Hardware) -> Hardware:
-    """The hardware of the flags; what was not given stays as before."""
+    """The hardware that the flags ask for; anything not given stays as before."""
     given = {name: value for name in asdict(before) if (value := getattr(args, name)) is not None}
     return make(Hardware, asdict(before) | given, "--")
 
 
 def _to_find_again(data: str) -> str:
-    """What `load` took: a known name, even if a file has it too, or a path that is right in any folder."""
+    """The data set as `load` found it: a known name, which wins over a file of that name, or an absolute path."""
     from gedi.data import NAMES
 
     return data if data.lower() in NAMES else str(Path(data).expanduser().resolve())
@@ -181,20 +182,12 @@ def _fingerprints(rows: Any, data: Dataset) -> tuple[str, str | None]:
     return fingerprint(rows), None if data.groups is None else fingerprint(data.groups)
 
 
-def _report(folder: Path, data: Dataset | None, model: TrainedModel | None = None) -> None:
-    """The page of the run. If it cannot be written, the run stays as it is."""
-    try:
-        say(out, f"report: {write_run_report(folder, data, model)}")
-    except GediError as error:
-        say(err, f"no report was written: {error} Try again with: gedi report {folder}")
-
-
 def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int, ...] | None) -> TrainingConfig:
     from gedi.objectives.symbolic import constraint_change
     from gedi.training.presets import configure
 
     constrained = constraint_change(Path(args.constraint)) if args.constraint else {}
-    # Twice: the file may give the weight of a constraint that only the flag names, and the flag's rule wins.
+    # Twice: the file may set the weight of a constraint that only the flag names, but the flag's rule wins.
     changes = [constrained, _config_file(args.config), constrained, args.changes]
     return configure(args.preset, args.method, *changes, n_features=n_features, image_shape=image_shape)
 
@@ -218,11 +211,11 @@ def _cost_line(ready: Prepared, hardware: Hardware) -> str:
     from gedi.training.world import World
 
     shape, (n, d) = ready.image_shape, ready.rows.shape
-    # Several processes start later: the trial is then a single one, on the CPU.
+    # Several processes start later; until then the trial runs in this one, on the CPU.
     world = World(hardware) if hardware.processes == 1 else None
     try:
         cost = estimate(ready, world).in_words(ready.config)
     except DivergedError:  # the run itself will find out, and report it
-        cost = f"{iterations_in_words(ready.config)}, a trial of a few of them diverged"
+        cost = f"{iterations_in_words(ready.config)}, a short trial diverged"
     what = f"{n:,} rows x {d}" if shape is None else f"{n:,} images of {'x'.join(map(str, shape))}"
     return f"{what}, {cost}"

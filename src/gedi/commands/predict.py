@@ -41,7 +41,7 @@ def run_predict(args: argparse.Namespace) -> None:
 
 
 def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = False) -> dict[str, np.ndarray]:
-    """What the model says about rows, one column per answer; without a trained density, no answers about it."""
+    """The model's answers for rows, one column each; log_density and ood_score only if a density was trained."""
     probability = model.predict_proba(rows)
     columns = {"cluster": probability.argmax(1), "probability": probability.max(1)}
     if model.has_density:
@@ -52,7 +52,7 @@ def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = F
 
 
 def _image_column(files: list[str]) -> dict[str, np.ndarray]:
-    """The names of image files as a column; what is not UTF-8 is written with backslashes."""
+    """The names of image files as a column; bytes that are not UTF-8 are escaped."""
     import numpy as np
 
     return {"image": np.array([name.encode("utf-8", "backslashreplace").decode() for name in files])}
@@ -90,12 +90,10 @@ def run_sample(args: argparse.Namespace) -> None:
 
 def run_eval(args: argparse.Namespace) -> None:
     from gedi import runs
-    from gedi.data import load
     from gedi.evaluation import label_scores, ood_scores
 
     model = runs.load(args.model)
-    data = load(args.data, split="test", seed=args.seed, label_column=args.labels, **model.reading)
-    rows = _rows(model, data, args.data)
+    data, rows = load_checked(model, args.data, split="test", seed=args.seed, label_column=args.labels)
     scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data.y)
     if not model.has_density:
         left_out = "mean_log_density and ood are" if args.ood else "mean_log_density is"
@@ -103,13 +101,15 @@ def run_eval(args: argparse.Namespace) -> None:
     else:
         scores["mean_log_density"] = float(model.score_samples(rows).mean())
         if args.ood:
-            foreign = _rows(model, load(args.ood, split="test", seed=args.seed, **model.reading), args.ood)
+            _, foreign = load_checked(model, args.ood, split="test", seed=args.seed)
             scores["ood"] = {"data": args.ood} | ood_scores(model, rows, foreign)
     sys.stdout.write(json.dumps(scores, indent=2) + "\n")
 
 
-def _rows(model: TrainedModel, data: Dataset, name: str) -> np.ndarray:
-    from gedi.data import checked_blocks
+def load_checked(model: TrainedModel, name: str, **options: Any) -> tuple[Dataset, np.ndarray]:
+    """Data read as the model expects it, and its checked rows."""
+    from gedi.data import checked_blocks, load
 
+    data = load(name, **options, **model.reading)
     (rows,) = checked_blocks([data.x], n_features=model.n_features, name=name, image_shape=model.image_shape)
-    return rows
+    return data, rows

@@ -9,8 +9,9 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gedi.commands.predict import load_checked
 from gedi.commands.terminal import err, out, say
-from gedi.errors import ConfigError, RunError
+from gedi.errors import ConfigError, GediError, RunError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,8 +40,10 @@ def run_report(args: argparse.Namespace) -> None:
     runs = [read_run(folder) for folder in folders]
     for run in runs:
         if run.model is not None:  # a run that diverged has no model to show data to
-            run.given = _load(args.data, args.label_column, run.model)
-            run.foreign = _load(args.ood, None, run.model)
+            if args.data:
+                run.given, _ = load_checked(run.model, args.data, label_column=args.label_column)
+            if args.ood:
+                run.foreign, _ = load_checked(run.model, args.ood)
     html = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
     path = folders[0] / PAGE if len(runs) == 1 else Path(COMPARISON)
     say(out, f"wrote {write_page(html, Path(args.out) if args.out else path)}")
@@ -67,19 +70,22 @@ def run_explore(args: argparse.Namespace) -> None:
     os._exit(0)
 
 
-def write_run_report(folder: Path, data: Dataset | None, model: TrainedModel | None = None) -> Path:
-    """The page of a run that has just ended, and the sample of its data that later pages are made from.
+def write_run_report(folder: Path, data: Dataset | None, model: TrainedModel | None = None) -> None:
+    """Write the page of a run that has just ended, and a sample of its data for later pages.
 
-    ``model`` is the model that was trained; None if it diverged, or if it has to be read from the folder.
+    ``data`` and ``model`` are None if the run diverged. A failure is only reported: the run itself is complete.
     """
     from gedi.report.data_sample import sample_of, write_sample
     from gedi.report.page import write_page
     from gedi.report.run_page import run_page
     from gedi.report.run_view import read_run
 
-    if data is not None:
-        write_sample(sample_of(data), folder)
-    return write_page(run_page(read_run(folder, model)), folder / PAGE)
+    try:
+        if data is not None:
+            write_sample(sample_of(data), folder)
+        say(out, f"report: {write_page(run_page(read_run(folder, model)), folder / PAGE)}")
+    except GediError as error:
+        say(err, f"no report was written: {error} Try again with: gedi report {folder}")
 
 
 def write_demo_report(outcome: Outcome, folder: Path, trained: dict[str, tuple[Path, np.ndarray]]) -> list[Path]:
@@ -100,16 +106,3 @@ def write_demo_report(outcome: Outcome, folder: Path, trained: dict[str, tuple[P
     pictures = [(path.stem, data_uri(Image.open(path))) for path in outcome.files]
     html = render("demo.html.j2", title="gedi demo", outcome=outcome, pages=pages, pictures=pictures)
     return [write_page(html, folder / PAGE), *pages]
-
-
-def _load(name: str | None, label_column: str | None, model: TrainedModel) -> Dataset | None:
-    """Data to show, read and checked as the model expects it."""
-    from gedi.data import checked_blocks, load
-
-    if name is None:
-        return None
-    data = load(name, label_column=label_column, **model.reading)
-    known = {"n_features": model.n_features, "image_shape": model.image_shape}
-    for _ in checked_blocks([data.x], name=data.name, **known):
-        pass
-    return data

@@ -1,7 +1,7 @@
 """T(x'|x): random views of scaled rows and images, in batches, drawn from an explicit generator.
 
-kornia's own random classes draw from torch's global generator. Here every random number comes from the generator given,
-and kornia only does the arithmetic of colours.
+kornia's own random classes draw from torch's global generator. Here every random number comes from the generator passed
+in, and kornia only does the colour arithmetic.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ class AugmentConfig:
     """T(x'|x), in units of the scaled data."""
 
     noise: NotNegative | None = None  # standard deviation of additive noise; None: the data's resolution
-    both: bool = True  # both views are changed (paper: x itself, and a view of it)
-    neighbours: Natural = 10  # the second view is that of one of this many mutual nearest neighbours (0: of x itself)
-    learned: bool = False  # once clusters are chosen, neighbours are searched again, in the representation
+    both: bool = True  # augment both views (paper: x itself and one view of it)
+    neighbours: Natural = 10  # take the second view from one of this many mutual nearest neighbours (0: from x)
+    learned: bool = False  # search for neighbours again, in the representation, once clusters are chosen
     shift: float = 0.0  # images: largest shift in pixels
     rotate: float = 0.0  # images: largest rotation in degrees
     scale: float = 0.0  # images: largest relative change of size
     shear: float = 0.0  # images: largest shear
     elastic: NotNegative = 0.0  # images: standard deviation of smooth random displacements, in half sides of the image
     crop: Natural = 0  # images: random crop after reflecting the border by this many pixels
-    flip: bool = False  # images: mirror left and right, one time in two
-    jitter: Share = 0.0  # images: chance that colours are jittered, by the next four
-    brightness: Share = 0.4  # factor from 1 - this to 1 + this, as the next two
+    flip: bool = False  # images: mirror left-right with probability 1/2
+    jitter: Share = 0.0  # images: probability of colour jitter, with the next four strengths
+    brightness: Share = 0.4  # factor between 1 - this and 1 + this; likewise the next two
     contrast: Share = 0.4  # see brightness
     saturation: Share = 0.4  # see brightness
-    hue: Annotated[float, HALF_TURN] = 0.1  # turn of the colour wheel, of a whole turn, either way
-    gray: Share = 0.0  # images: chance that colour is lost
+    hue: Annotated[float, HALF_TURN] = 0.1  # largest rotation of the colour wheel, in turns
+    gray: Share = 0.0  # images: probability of conversion to grey
 
 
 def row_augmentation(
@@ -53,12 +53,11 @@ def row_augmentation(
     *,
     box: tuple[float, float] | None = None,
 ) -> Augment:
-    """The two views ``augment(x, rows, generator)`` of rows x of ``data``; ``rows`` are their places in it.
+    """A function ``augment(x, rows, generator)``: two views of rows x, whose indices in ``data`` are ``rows``.
 
-    A fourth argument may be a table of neighbours [n, k] to use from then on, instead of the nearest rows.
-
-    Crop, flip and colours come first, then the affine change, and noise last. ``box`` is black and white; colours can
-    only be changed if it is known. What is switched off draws no random numbers.
+    Crop, flip and colours come first, then affine changes, then noise. ``box`` holds the values of black and white,
+    without which colours cannot be changed. Changes that are switched off draw no random numbers. A fourth argument may
+    be another table of neighbours [n, k].
     """
     changes_images = _check_image_settings(settings, image_shape, box)
     nearest = neighbour_table(data, settings.neighbours) if settings.neighbours else None
@@ -95,16 +94,16 @@ def row_augmentation(
 def _check_image_settings(
     settings: AugmentConfig, image_shape: tuple[int, ...] | None, box: tuple[float, float] | None
 ) -> bool:
-    """Whether crop, flip, jitter or gray change anything; refuses them where they cannot."""
+    """Whether any of crop, flip, jitter and gray is set; those that do not fit the data are refused."""
     asked = [name for name in ("crop", "flip", "jitter", "gray") if getattr(settings, name)]
     if not asked:
         return False
     if image_shape is None:
-        raise ConfigError(f"training.augment.{asked[0]} changes images, but the data are rows: leave it out.")
+        raise ConfigError(f"training.augment.{asked[0]} is for images, but the data are rows: remove it.")
     if box is None and (settings.jitter or settings.gray):
         raise ConfigError(
-            f"training.augment.{asked[-1]} changes colours, which needs black and white to be known: "
-            "use training.scaling pixels."
+            f"training.augment.{asked[-1]} changes colours, so black and white must be known: "
+            "set training.scaling to pixels."
         )
     height, width = image_shape[:2]
     if settings.crop >= min(height, width):
@@ -118,7 +117,7 @@ def _check_image_settings(
 
 
 def affine(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
-    """Random shift (pixels), rotation (degrees), change of size, shear and elastic change of images [n, C, H, W]."""
+    """Randomly shift (pixels), rotate (degrees), resize, shear and distort images [n, C, H, W]."""
     n, _, height, width = x.shape
 
     def between(most: float) -> torch.Tensor:
@@ -134,17 +133,17 @@ def affine(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator)
         knots = settings.elastic * torch.randn((n, 2, 4, 4), generator=generator, device=x.device, dtype=x.dtype)
         smooth = F.interpolate(knots, size=(height, width), mode="bicubic", align_corners=True)
         grid = grid + smooth.permute(0, 2, 3, 1)
-    # 'border' repeats the frame: zero would be the mean pixel of scaled data, not the background.
+    # 'border' repeats the edge pixels: in scaled data, zero is the mean pixel, not the background.
     return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
 
 
 def change_images(
     x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator, *, box: tuple[float, float] | None
 ) -> torch.Tensor:
-    """Crop and flip, then colours, of images [n, C, H, W] whose black and white are ``box``; x itself is not changed.
+    """Crop and flip images [n, C, H, W], then change their colours; x itself is unchanged.
 
-    With ``box=None`` black and white are unknown, and colours stay. The same random numbers are drawn whatever the
-    chances are, so changing one chance leaves the draws of the others as they were.
+    ``box`` holds black and white; with None, colours stay. The same random numbers are drawn whatever the
+    probabilities, so changing one probability does not affect the other draws.
     """
     view = move(x, settings, generator)
     if box is None:
@@ -155,7 +154,7 @@ def change_images(
 
 
 def move(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
-    """Random crops of the images with a reflected border, and mirroring; this only copies pixels."""
+    """Crop the images at random, reflecting their borders, and mirror some; pixels are only copied."""
     n, _, height, width = x.shape
     top, left = (
         torch.randint(2 * settings.crop + 1, (n,), generator=generator, device=x.device) - settings.crop
@@ -171,15 +170,15 @@ def move(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -
 
 
 def _reflect(place: torch.Tensor, size: int) -> torch.Tensor:
-    """Places outside 0..size-1, reflected at the first and the last pixel (which are not repeated)."""
+    """Indices outside 0..size-1, reflected at the first and last pixel, which are not repeated."""
     return size - 1 - (size - 1 - place.abs()).abs()
 
 
 def change_colours(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
-    """Jitter some images of x, with black 0 and white 1, and make some gray; the others stay as they are.
+    """Jitter the colours of some images of x (black 0, white 1) and turn some grey.
 
-    Images without colour (not three channels) have no hue and no saturation: only brightness and contrast change. The
-    four changes come in a random order, the same for the whole batch.
+    Without three channels there is no hue or saturation: only brightness and contrast change. The order of the four
+    changes is random, and the same for the whole batch.
     """
     n = len(x)
     jittered, grayed = (
@@ -205,9 +204,9 @@ def change_colours(x: torch.Tensor, settings: AugmentConfig, generator: torch.Ge
 
 def _jitter(step: int, x: torch.Tensor, amount: torch.Tensor) -> torch.Tensor:
     """Brightness, contrast, saturation or hue, changed by one amount per image; the result lies in [0, 1]."""
-    from kornia import enhance  # takes a second or two: only those who train on images should wait for it
+    from kornia import enhance  # a slow import that only training on images needs
 
-    x = x.clamp(0.0, 1.0)  # noise and samplers leave this range; colours cannot
+    x = x.clamp(0.0, 1.0)  # noise and samplers leave this range, where colours are undefined
     if step == 0:
         return enhance.adjust_brightness_accumulative(x, 1 + amount)
     if step == 1:
@@ -221,6 +220,6 @@ def _jitter(step: int, x: torch.Tensor, amount: torch.Tensor) -> torch.Tensor:
 
 
 def pick(table: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """One entry of every row of ``table``, uniformly."""
+    """One random entry of every row of ``table``."""
     column = torch.randint(table.shape[1], (len(table), 1), generator=generator, device=table.device)
     return table.gather(1, column).squeeze(1)

@@ -34,12 +34,12 @@ def check_rows(
 ) -> np.ndarray:
     """Return rows as a finite array [n, d] in float64, or raise a DataError that names the problem.
 
-    Rows stay in float64 until they are scaled, where the offset is subtracted. With n_clusters=None (prediction) the
-    checks on clusters are skipped. ``first_row`` is the place of a block's first row, and ``names`` are those of the
-    columns, if known. The wording is what scikit-learn's estimator checks look for.
+    Rows stay in float64 until scaling has subtracted their offset. With n_clusters=None (prediction) the checks on
+    clusters are skipped. Messages use ``first_row``, the index of a block's first row, and ``names``, the columns'
+    names if known; scikit-learn's estimator checks require some of their wording.
 
-    With ``images`` the rows are pixels. Bytes and floats then keep their type, because eight bytes per pixel could fill
-    the memory, and a frame of one colour gives no warning. Rows mapped from disk stay there; their floats keep their
+    With ``images`` the rows are pixels: bytes and floats keep their type, as eight bytes per pixel could fill the
+    memory, and a frame of one colour gives no warning. Rows mapped from disk stay there, and their floats keep their
     type.
     """
     rows = _as_float64(x, images=images)
@@ -55,7 +55,7 @@ def check_rows(
         raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if rows.dtype != np.uint8:
         _check_finite(rows, first_row, names)
-        _check_size(rows, first_row)
+        _check_size(rows, first_row, names)
     if n == 1 and not allow_single_row:
         raise DataError("The data has one row (n_samples=1), but clusters need at least two: give more rows.")
     if n_clusters is not None:
@@ -115,7 +115,7 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
 
 
 def _as_float64(x: Any, *, images: bool) -> np.ndarray:
-    if "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(x):  # else nobody can have made one
+    if "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(x):  # without scipy, x cannot be sparse
         raise DataError("Sparse data is not supported: pass x.toarray(), if that fits in memory.")
     try:
         rows = np.asarray(x)
@@ -180,13 +180,14 @@ def _check_finite(rows: np.ndarray, first_row: int, names: Sequence[str] | None)
         )
 
 
-def _check_size(rows: np.ndarray, first_row: int) -> None:
+def _check_size(rows: np.ndarray, first_row: int, names: Sequence[str] | None) -> None:
     for start, block in row_blocks(rows):
         row, column = np.unravel_index(np.abs(block).argmax(), block.shape)
         if abs(float(block[row, column])) > LARGEST:
+            place = f"row {first_row + start + row}, column {column if names is None else repr(names[int(column)])}"
             raise DataError(
-                f"The data holds {block[row, column]:.3g} (row {first_row + start + row}, column {column}): beyond "
-                f"{LARGEST:g} squares overflow, so divide that column by a power of ten."
+                f"The data holds {block[row, column]:.3g} ({place}): squares overflow beyond {LARGEST:g}, so divide "
+                "that column by a power of ten."
             )
 
 
@@ -203,7 +204,7 @@ def _check_clusters(n_clusters: int, n: int, fewest: int) -> None:
 
 
 def _warn_constant(rows: np.ndarray, names: Sequence[str] | None, *, all_only: bool) -> None:
-    if all_only and (rows[-1] != rows[0]).any():  # two rows are most often enough to tell
+    if all_only and (rows[-1] != rows[0]).any():  # two rows are usually enough to tell
         return
     first, same = np.array(rows[0]), np.ones(rows.shape[1], dtype=bool)
     for _, block in row_blocks(rows):

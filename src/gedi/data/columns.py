@@ -32,7 +32,7 @@ class Wanted:
 def choose(
     names: list[str], wanted: Wanted, path: Path, categorical: Callable[[int], bool], *, left_out: Sequence[int] = ()
 ) -> tuple[list[int], int | None]:
-    """Places of the features, and of the labels if there are any; places in ``left_out`` are neither."""
+    """Indices of the features, and of the labels if there are any; columns in ``left_out`` are neither."""
     for name in wanted.names:
         if name not in names:
             raise no_such_column(path, name, names)
@@ -44,12 +44,12 @@ def choose(
         kept = [names.index(name) for name in wanted.features]
         label = _find_label(names, wanted.label, set(kept), categorical)
     if not kept:
-        raise DataError(f"{path} has no columns left without its labels and dropped columns: keep at least one.")
+        raise DataError(f"{path} has no columns left besides labels and dropped columns: keep at least one.")
     return kept, label
 
 
 def _find_label(names: list[str], wanted: str | None, gone: set[int], categorical: Callable[[int], bool]) -> int | None:
-    """The column the caller names, else 'label', else 'y' unless it is the y of points (x, y)."""
+    """The column that the caller names, or 'label', or 'y' if it holds classes and there is no 'x' beside it."""
     if wanted:
         return names.index(wanted)
     if wanted is None:
@@ -67,7 +67,7 @@ def number(cell: str) -> float | None:
     if cell.lower() in MISSING:
         return np.nan
     try:
-        return None if "_" in cell else float(cell)  # float() takes 1_000 for a number, people do not
+        return None if "_" in cell else float(cell)  # float() also accepts 1_000
     except ValueError:
         return None
 

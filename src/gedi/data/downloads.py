@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from gedi.errors import DataError
 
 @dataclass(frozen=True)
 class Download:
-    """The official files of a set, and the places that serve them, in the order to try them."""
+    """The official files of a set, and the mirrors that serve them, in the order to try."""
 
     mirrors: tuple[str, ...]
     sha256: dict[str, str]
@@ -79,7 +77,7 @@ def fetch(name: str, folder: Path | None = None) -> Path:
     name = name.lower()
     if name not in DOWNLOADS:
         if name in NAMES:
-            raise DataError(f"There is nothing to download for {name}: gedi makes it itself.")
+            raise DataError(f"There is nothing to download for {name}: it comes with gedi.")
         hint = did_you_mean(name, DOWNLOADS, otherwise=f"gedi fetches {', '.join(DOWNLOADS)}.")
         raise DataError(f"There is no data set called {name!r}: {hint}")
     folder = data_dir() / name if folder is None else folder
@@ -87,37 +85,25 @@ def fetch(name: str, folder: Path | None = None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"Cannot create the folder {folder} ({error.strerror}): use another GEDI_DATA.") from error
+    pooch.get_logger().setLevel(logging.ERROR)  # only the command line prints
     for file, sha256 in DOWNLOADS[name].sha256.items():
         _fetch_file(file, sha256, DOWNLOADS[name].mirrors, folder)
     return folder
 
 
 def _fetch_file(file: str, sha256: str, mirrors: tuple[str, ...], folder: Path) -> None:
-    """From the first mirror that serves the file with the right hash; a wrong file is never kept."""
+    """Download from the first mirror that serves the file with the right hash; a wrong file is never kept."""
     problems: list[str] = []
     for mirror in mirrors:
         try:
-            with _quiet():
-                pooch.retrieve(  # pyright: ignore[reportUnknownMemberType]
-                    mirror + file, known_hash=f"sha256:{sha256}", fname=file, path=folder
-                )
+            pooch.retrieve(  # pyright: ignore[reportUnknownMemberType]
+                mirror + file, known_hash=f"sha256:{sha256}", fname=file, path=folder
+            )
             return
         except ValueError as error:  # pooch's answer to a wrong hash
             if "hash" not in str(error):
                 raise
-            problems.append(f"{mirror + file} serves another file (SHA-256 is not {sha256}), which was not kept")
+            problems.append(f"{mirror + file} serves a different file (its SHA-256 is not {sha256})")
         except OSError as error:  # no network, no such page, no room; requests' errors are OSErrors too
             problems.append(f"{mirror + file} cannot be downloaded ({type(error).__name__})")
     raise DataError(f"{'; '.join(problems)}: try again later, or put {file} into {folder} yourself.")
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """Keeps pooch from printing: only the command line prints."""
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

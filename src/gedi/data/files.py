@@ -6,7 +6,7 @@ Labels found in a file are kept apart and used for evaluation only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from gedi.data import streaming, tables
 from gedi.data.checks import image_shape_of
 from gedi.data.columns import Wanted, encode_labels
+from gedi.data.dataset import Dataset
 from gedi.data.streaming import open_numpy
 from gedi.errors import DataError
 
@@ -23,24 +24,13 @@ MANY_ROWS = 4096  # as many as a forward pass takes at prediction time
 BLOCK_BYTES = 1 << 25  # of a block of rows in float64
 
 
-@dataclass(frozen=True, eq=False)
-class Content:
-    """What a file holds: rows or images, labels if it has any, and column names if it has any."""
-
-    x: np.ndarray
-    y: np.ndarray | None = None
-    names: list[str] | None = None
-    classes: list[str] | None = None  # the words that the labels stand for, if they are words
-    groups: np.ndarray | None = None  # places of rows that belong together, [groups, rows per group]
-
-
-def read(path: Path, *, split: str, wanted: Wanted) -> Content:
+def read(path: Path, *, split: str, wanted: Wanted) -> Dataset:
     """Read a file by its suffix; only .npz files have splits, any other file is read whole."""
     suffix = path.suffix.lower()
     if suffix in tables.SUFFIXES:
         return _read_table(path, wanted)
     if suffix == ".npy":
-        return Content(numeric_array(streaming.open_npy(path), path))
+        return _array_dataset(open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE), path)
     if suffix == ".npz":
         return _read_npz(path, split)
     raise _unknown_kind(path)
@@ -49,7 +39,7 @@ def read(path: Path, *, split: str, wanted: Wanted) -> Content:
 def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarray]:
     """The rows or images that ``read`` would give, in order, a block at a time and without labels.
 
-    Memory stays at a few blocks of 32 MB, or of one row, however large the file is.
+    Memory use stays at a few blocks of 32 MB (or of one row, if that is larger), however large the file.
     """
     suffix = path.suffix.lower()
     if suffix in tables.SUFFIXES:
@@ -62,7 +52,7 @@ def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarra
 
 
 def block_rows(n_features: int) -> int:
-    """Rows per block: few if they are wide."""
+    """Rows per block: fewer if they are wide."""
     return max(1, min(MANY_ROWS, BLOCK_BYTES // (8 * max(1, n_features))))
 
 
@@ -79,14 +69,19 @@ def _unknown_kind(path: Path) -> DataError:
     return DataError(f"Cannot read {path}: expected a file ending in {', '.join(SUFFIXES)}.")
 
 
-def _read_table(path: Path, wanted: Wanted) -> Content:
+def _read_table(path: Path, wanted: Wanted) -> Dataset:
     table = tables.open_table(path, wanted)
     blocks, cells = [np.empty((0, len(table.features)))], []
     for values, labels in table.blocks(MANY_ROWS):
         blocks.append(values)
         cells += labels
     y, classes = (None, None) if table.label is None else table.labels(cells)
-    return Content(np.concatenate(blocks), y, table.names, classes)
+    return Dataset(path.stem, np.concatenate(blocks), y, table.names, classes=classes)
+
+
+def _array_dataset(x: np.ndarray, path: Path, y: np.ndarray | None = None, **more: Any) -> Dataset:
+    x = numeric_array(x, path)
+    return Dataset(path.stem, x, y, image_shape=x.shape[1:] if x.ndim == 4 else None, **more)
 
 
 def archive_array(archive: Any, key: str, path: Path) -> np.ndarray:
@@ -97,15 +92,14 @@ def archive_array(archive: Any, key: str, path: Path) -> np.ndarray:
         raise streaming.damaged(path, key) from error
 
 
-def _read_npz(path: Path, split: str) -> Content:
+def _read_npz(path: Path, split: str) -> Dataset:
     archive = open_numpy(path)
     if not hasattr(archive, "files"):  # a .npy file under another name
-        return Content(numeric_array(archive, path))
+        return _array_dataset(archive, path)
     with archive:
         x_key, y_key = _npz_keys(archive.files, path, split)
         is_large = streaming.member_bytes(path, x_key) > streaming.MAP_ABOVE
         x = streaming.map_npz(path, x_key) if is_large else archive_array(archive, x_key, path)
-        x = numeric_array(x, path)
         y = archive_array(archive, y_key, path) if y_key in archive.files else None
         together = f"groups_{split}" if x_key == f"x_{split}" else "groups"
         groups = archive_array(archive, together, path) if together in archive.files else None
@@ -114,7 +108,7 @@ def _read_npz(path: Path, split: str) -> Content:
         if y.shape != (len(x),):
             raise DataError(f"{path} holds {len(x)} rows but labels of shape {y.shape}: give one label per row.")
         y, classes = encode_labels(y, path)
-    return Content(x, y, classes=classes, groups=groups)
+    return _array_dataset(x, path, y, classes=classes, groups=groups)
 
 
 def _npz_blocks(path: Path, split: str) -> Iterator[np.ndarray]:

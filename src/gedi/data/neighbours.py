@@ -1,4 +1,4 @@
-"""Near rows: exact for up to `EXACT_ROWS` of them, searched in nearby cells for more."""
+"""Nearest neighbours: exact for up to `EXACT_ROWS` rows, approximate for more."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from gedi.data.scaled_rows import Rows
-from gedi.data.streaming import release, scratch, take
+from gedi.data.streaming import release, row_blocks, scratch, take
 
 MOST_PRODUCTS = 1e11  # for the distances between all rows: about a minute on one core
-MAIN_DIRECTIONS = 50  # principal components in which neighbours are searched when there are more and longer rows
+MAIN_DIRECTIONS = 50  # principal components to search neighbours in, if there are many long rows
 PCA_ROWS = 5000  # rows that the components are computed from
 EXACT_ROWS = 20_000  # up to here all rows are compared
 CELL_ROWS, CELLS = 300, 40  # rows of a cell on average, at most twice as many; nearest cells that are searched
@@ -22,7 +22,7 @@ AT_ONCE = 1 << 23  # distances computed at a time: 32 MB
 
 
 class Neighbours(NamedTuple):
-    """The k nearest other rows of every row, nearest first: their places and their distances, both [n, k]."""
+    """The k nearest other rows of every row, nearest first: their indices and distances, both [n, k]."""
 
     places: np.ndarray
     distances: np.ndarray
@@ -45,7 +45,7 @@ def nearest_neighbours(x: np.ndarray, k: int) -> Neighbours:
 
 
 def _others(places: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """All but one of every line's places: a row's nearest is itself, unless it has a twin, so it goes by place."""
+    """A mask without the row itself, which is found by its index: a duplicate may be listed before it."""
     itself = places == own[:, None]
     itself[~itself.any(1), -1] = True
     return ~itself
@@ -62,7 +62,7 @@ def _search_cells(x: np.ndarray, k: int) -> Neighbours:
         for some in np.array_split(own, math.ceil(len(own) * len(candidates) / AT_ONCE)):
             here = _tensor(take(x, some))
             near = torch.addmm(squares, here, rows.T, alpha=-2).topk(k + 1, dim=1, largest=False).indices
-            # Differences are exact where the expanded squares round: they decide on the order.
+            # The expanded squares suffer from rounding; the differences do not, so they decide the order.
             distances, order = (rows[near] - here[:, None]).norm(dim=2).sort(dim=1, stable=True)
             places = candidates[near.gather(1, order).numpy()]
             others = _others(places, some)
@@ -75,10 +75,10 @@ def _cells(x: np.ndarray, fewest: int) -> Iterator[tuple[np.ndarray, np.ndarray]
     """The rows of every cell, and those of the nearest cells, at least ``fewest``, to compare them with."""
     centres = _centres(x, len(x) // CELL_ROWS)
     cell = np.empty(len(x), np.int64)
-    for start, rows in _blocks(x, AT_ONCE // len(centres)):
-        cell[start : start + len(rows)] = _nearest(rows, centres).numpy()
+    for start, rows in row_blocks(x, AT_ONCE // len(centres)):
+        cell[start : start + len(rows)] = _nearest(_tensor(rows), centres).numpy()
     order = np.argsort(cell, kind="stable")
-    # Rows that are all alike would share one cell, and its cost is the square of its size: large cells are cut.
+    # Identical rows would share one cell, whose cost is the square of its size, so large cells are split.
     whole = np.split(order, np.cumsum(np.bincount(cell, minlength=len(centres)))[:-1])
     cut = [
         (c, piece)
@@ -95,7 +95,7 @@ def _cells(x: np.ndarray, fewest: int) -> Iterator[tuple[np.ndarray, np.ndarray]
 
 
 def _centres(x: np.ndarray, count: int) -> torch.Tensor:
-    """Places of cells, by a few rounds of k-means on some of the rows."""
+    """Centres of the cells, from a few rounds of k-means on a sample of the rows."""
     rng = np.random.default_rng(0)
     rows = _tensor(take(x, np.sort(rng.choice(len(x), min(len(x), SAMPLE_ROWS * count), replace=False))))
     centres = rows[np.sort(rng.choice(len(rows), count, replace=False))]
@@ -110,12 +110,6 @@ def _nearest(rows: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
     return torch.addmm(centres.square().sum(1), rows, centres.T, alpha=-2).argmin(1)
 
 
-def _blocks(x: np.ndarray, size: int) -> Iterator[tuple[int, torch.Tensor]]:
-    for start in range(0, len(x), size):
-        yield start, _tensor(x[start : start + size])
-        release(x)
-
-
 def _tensor(x: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.array(x, dtype=np.float32))
 
@@ -124,15 +118,15 @@ def _tensor(x: np.ndarray) -> torch.Tensor:
 
 
 def neighbour_table(data: Rows, k: int) -> torch.Tensor:
-    """Places of up to k near rows of every row, [n, k]: pairs of rows that are among each other's k nearest.
+    """Indices of up to k mutual neighbours of every row, [n, k]: two rows that are among each other's k nearest.
 
-    One-sided neighbours often belong to another component (those of a stray row do not have it as theirs), so they are
-    left out. A row's mutual neighbours are repeated to fill its line; a row without any keeps its nearest one.
+    One-sided neighbours often belong to another component (an outlier's neighbours have closer ones of their own), so
+    they are left out. Mutual neighbours are repeated to fill a row; a row that has none keeps its nearest one.
     """
     near = nearest_neighbours(_affordable(data), k).places
     n, k = near.shape
     table = np.empty_like(near)
-    for rows in np.array_split(np.arange(n), n // 1000 + 1):  # the neighbours of all neighbours are many
+    for rows in np.array_split(np.arange(n), n // 1000 + 1):  # all neighbours of neighbours would take too much memory
         mutual = (near[near[rows]] == rows[:, None, None]).any(2)
         mutual[~mutual.any(1), 0] = True
         order = np.argsort(~mutual, axis=1, kind="stable")

@@ -22,11 +22,8 @@ from gedi.errors import DataError
 Arrays = tuple[np.ndarray, np.ndarray]  # uint8 images [n, H, W, C], int64 labels [n]
 
 IDX_UINT8 = 0x08
-MOST_BYTES = 1 << 31  # no array of these sets is near 2 GiB: a header that announces more is wrong
+MOST_BYTES = 1 << 31  # larger than any array of these sets: a header that says more is wrong
 PIXELS = 32 * 32 * 3
-# What the libraries raise for damaged files; scipy, which is imported when it is needed, has one more.
-DAMAGE = (OSError, EOFError, ValueError, TypeError, LookupError, NotImplementedError)
-DAMAGE += (zlib.error, tarfile.TarError)
 # MNIST and Fashion-MNIST publish different files under the same names; their first labels tell them apart.
 FIRST_LABELS = {
     ("mnist", "train"): (5, 0, 4, 1, 9, 2, 1, 3, 1, 4),
@@ -43,7 +40,7 @@ class Cifar:
     archive: str
     folder: str
     files: dict[str, tuple[str, ...]]  # by split
-    label_bytes: int  # before the pixels of a record; the last of them is the fine label
+    label_bytes: int  # before the pixels of a record; the last one is the fine label
 
 
 CIFAR = {
@@ -79,13 +76,13 @@ def find(name: str, split: str, root: Path) -> Found | None:
 
 
 @contextmanager
-def _reading(path: Path, kind: str, *also: type[Exception]) -> Iterator[None]:
+def _reading(path: Path, kind: str) -> Iterator[None]:
     """Any failure inside means that the file is damaged, unless it already is a DataError."""
     try:
         yield
     except DataError:
         raise
-    except (*DAMAGE, *also) as error:
+    except Exception as error:  # gzip, zlib, tarfile and scipy all have their own
         raise DataError(f"Cannot read {path} as {kind} file: it is damaged or cut off.") from error
 
 
@@ -113,7 +110,7 @@ def _is_another_set(name: str, split: str, labels: Path) -> bool:
     try:
         with _open(labels) as file:
             first = tuple(file.read(18)[8:])
-    except DAMAGE:
+    except (OSError, EOFError, zlib.error):
         return False  # reading the file will report the problem
     return any(first == known for (other, s), known in FIRST_LABELS.items() if s == split and other != name)
 
@@ -198,7 +195,7 @@ def _read_cifar_archive(archive: Path, layout: Cifar, wanted: tuple[str, ...]) -
             if not (member.isreg() or member.isdir()):
                 raise DataError(f"{archive} is refused: its entry {member.name!r} is a link or a device.")
             if path.is_absolute() or ".." in path.parts:
-                raise DataError(f"{archive} is refused: its entry {member.name!r} is a path outside it.")
+                raise DataError(f"{archive} is refused: its entry {member.name!r} points outside the archive.")
             if path.name not in wanted or not member.isreg():
                 continue
             if member.size > largest:
@@ -239,23 +236,17 @@ def _read_svhn(path: Path) -> Arrays:
     """SVHN's cropped digits: X is [32, 32, 3, n], and the digit 0 has the label 10."""
     from scipy.io import loadmat
 
-    with _reading(path, "an SVHN .mat", _mat_damage()):
+    with _reading(path, "an SVHN .mat"):
         content = loadmat(path, variable_names=["X", "y"])
         x, y = np.asarray(content["X"]), np.asarray(content["y"])
     n = x.shape[-1] if x.ndim == 4 else -1
     if x.shape != (32, 32, 3, n) or x.dtype != np.uint8 or y.size != n or y.dtype.kind not in "ui":
-        raise DataError(f"{path} is not SVHN's: it holds X {x.shape} of {x.dtype} and y {y.shape} of {y.dtype}.")
+        raise DataError(f"{path} is not an SVHN file: it holds X {x.shape} of {x.dtype} and y {y.shape} of {y.dtype}.")
     return np.ascontiguousarray(x.transpose(3, 0, 1, 2)), y.reshape(-1).astype(np.int64) % 10
 
 
 def _count_svhn(path: Path) -> int:
     from scipy.io import whosmat
 
-    with _reading(path, "an SVHN .mat", _mat_damage()):
+    with _reading(path, "an SVHN .mat"):
         return {name: shape for name, shape, _ in whosmat(path)}["X"][-1]
-
-
-def _mat_damage() -> type[Exception]:
-    from scipy.io.matlab import MatReadError
-
-    return MatReadError

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-import shutil
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from gedi.data.streaming import BLOCK
 from gedi.data.tables import pyarrow
 from gedi.errors import DataError
 
@@ -94,7 +91,7 @@ def _parquet_writer(path: Path) -> Iterator[Write]:
 
 @contextmanager
 def _npz_writer(path: Path) -> Iterator[Write]:
-    """An archive holds one array after the other, so each column waits in its own file until all rows are known."""
+    """An archive stores one array after the other, so each column waits in its own file until all rows are known."""
     folder = path.parent
     waiting: dict[str, tuple[Path, np.dtype, tuple[int, ...]]] = {}
     rows = 0
@@ -109,10 +106,7 @@ def _npz_writer(path: Path) -> Iterator[Write]:
         rows += len(next(iter(columns.values())))
 
     yield write
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, (place, dtype, shape) in waiting.items():
-            header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (rows, *shape)}
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member, place.open("rb") as file:
-                np.lib.format.write_array_header_1_0(member, header)
-                shutil.copyfileobj(file, member, BLOCK)
-            place.unlink()
+    arrays: dict[str, Any] = {
+        name: np.memmap(place, dtype, mode="r", shape=(rows, *shape)) for name, (place, dtype, shape) in waiting.items()
+    }
+    np.savez_compressed(path, **arrays)

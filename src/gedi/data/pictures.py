@@ -8,7 +8,6 @@ import os
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from gedi.data.checks import few
+from gedi.data.dataset import Dataset
 from gedi.data.streaming import release, row_blocks, scratch
 from gedi.errors import DataError
 
@@ -30,25 +30,14 @@ UNREADABLE = (OSError, ValueError, SyntaxError, TypeError, IndexError, EOFError,
 UNREADABLE += (Image.DecompressionBombError,)
 
 
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """The images of a folder; rows are in the order of ``files``."""
-
-    x: np.ndarray  # uint8 [n, H, W, C]
-    y: np.ndarray | None  # int64 [n], for evaluation only
-    files: list[str]  # relative to the folder
-    classes: list[str] | None  # names of the labels
-    unreadable: list[str]  # files left out
-
-
 def read_folder(
     folder: Path, *, size: int | tuple[int, int] = SIZE, channels: int | None = None, labels: bool = True
-) -> Pictures:
+) -> Dataset:
     """All images under a folder, in the order of their names, cropped to the middle and resized to ``size``.
 
-    They have one channel if all of them are grey, else three, unless ``channels`` says otherwise. Transparent pixels
-    become white. Sub-folders are the labels if there are at least two and every image is in one. Files with an image's
-    suffix that cannot be read are left out, and a warning counts and names them; other files are ignored.
+    They have one channel if all are grey and three otherwise, unless ``channels`` is given. Transparent pixels become
+    white. Sub-folders are the labels if there are at least two and every image is in one. Image files that cannot be
+    read are left out, with a warning that names them; other files are ignored.
     """
     height, width = (size, size) if isinstance(size, int) else size
     if min(height, width) < 1:
@@ -74,7 +63,7 @@ def read_folder(
             stacklevel=2,
         )
     y, classes = _sub_folder_labels(files) if labels else (None, None)
-    return Pictures(x, y, files, classes, unreadable)
+    return Dataset(folder.name, x, y, None, (height, width, channels), files, unreadable, classes)
 
 
 def _image_files(folder: Path) -> Iterator[str]:
@@ -145,7 +134,7 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _eight_bits(values: np.ndarray, white: float) -> Image.Image:
-    """Pillow itself would clip values above 255, which turns a 16-bit picture white."""
+    """Values as bytes. Pillow itself would clip them at 255, which turns a 16-bit picture white."""
     if not np.isfinite(values).all():
         raise ValueError("not numbers")
     return Image.fromarray(np.clip(values * (255.0 / white), 0, 255).round().astype(np.uint8))
@@ -173,7 +162,7 @@ def usual_ends(darkest: float, lightest: float) -> tuple[float, float]:
     >>> usual_ends(0.0, 15.0), usual_ends(-0.9, 1.0), usual_ends(-0.4, 2.8)
     ((0.0, 16.0), (-1.0, 1.0), (-0.4, 2.8))
     """
-    tolerance = 1e-3 * max(1.0, abs(lightest))  # of the way through float32 and back
+    tolerance = 1e-3 * max(1.0, abs(lightest))  # for rounding to float32 and back
     if darkest < -tolerance:
         is_signed = darkest >= -1 - tolerance and lightest <= 1 + tolerance
         return (-1.0, 1.0) if is_signed else (darkest, lightest)
@@ -186,8 +175,8 @@ def values_of_bytes(pixels: np.ndarray, black: float, white: float) -> np.ndarra
         return pixels
     if (black, white) != (-1.0, 1.0) and (black != 0.0 or white not in WHITES):
         raise DataError(
-            f"The run was trained on images with values from {black:.4g} to {white:.4g}, which do not say what black "
-            "and white are: give an array of such values (.npy or .npz) instead of pictures."
+            f"The run was trained on images with values from {black:.4g} to {white:.4g}, so it is unknown "
+            "which are black and white: give an array of such values (.npy or .npz) instead of image files."
         )
     values = scratch(pixels.shape, np.float32)
     for start, some in row_blocks(pixels):

@@ -14,8 +14,8 @@ from gedi.data.streaming import is_mapped, row_blocks, take
 class ScaledRows:
     """Used like a tensor [n, d] of all scaled rows, but takes a quarter of its memory, or none.
 
-    The rows are bytes, or mapped from disk. Rows are scaled when they are read, to the same numbers as if all had been
-    scaled before, and a mapped file is released after every read.
+    The rows are bytes, or mapped from disk. They are scaled when they are read, to the same numbers as if all had been
+    scaled in advance, and a mapped file is released after every read.
     """
 
     def __init__(self, raw: np.ndarray, scaler: Scaler, device: torch.device | str = "cpu") -> None:
@@ -29,7 +29,7 @@ class ScaledRows:
         return self.raw.shape[0], self.raw.shape[1]
 
     def __getitem__(self, places: slice | torch.Tensor) -> torch.Tensor:
-        """The scaled rows at these places, float32, on the device."""
+        """The scaled rows at these indices, in float32, on the device."""
         where = np.arange(*places.indices(len(self))) if isinstance(places, slice) else places.cpu().numpy()
         return torch.from_numpy(self.scaler.transform(take(self.raw, where))).to(self.device)
 
@@ -39,7 +39,7 @@ class ScaledRows:
             yield self[start : start + size]
 
     def to(self, device: torch.device) -> ScaledRows:
-        """The same rows, given out on another device."""
+        """The same rows, returned on another device."""
         return ScaledRows(self.raw, self.scaler, device)
 
     def extremes(self) -> torch.Tensor:

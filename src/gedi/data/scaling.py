@@ -1,12 +1,13 @@
 """Scales rows of any unit and offset to zero mean and unit size, or black to -1 and white to 1, and back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from gedi.data.streaming import is_mapped, release
+from gedi.data.streaming import row_blocks
 from gedi.errors import ConfigError, DataError
 
 Mode = Literal["global", "feature", "pixels", "none"]
@@ -22,7 +23,7 @@ class Scaler:
     mode="global" has one mean and one deviation for all features, which keeps the geometry (circles stay circles);
     mode="feature" divides each feature by its own, for columns in unrelated units; mode="none" changes nothing.
     mode="pixels" maps black to -1 and white to 1. Black and white are 0 and 255 for bytes; for other numbers they are 0
-    and 1 if all values lie between, else the smallest and the largest value.
+    and 1 if all values lie between, otherwise the smallest and the largest value.
     All arithmetic is in float64, so an offset far larger than the spread costs no precision.
     """
 
@@ -46,7 +47,7 @@ class Scaler:
             self.centre, self.scale = np.full(x.shape[1], (black + white) / 2), np.array((white - black) / 2)
             return self
         self.centre, variance, largest = _moments(x, axis=0 if self.mode == "feature" else None)
-        if self.mode == "global":  # one centre, too: an image that is moved must not leave its mean behind
+        if self.mode == "global":  # one centre too, so that images can be shifted before or after scaling
             variance = variance + self.centre.var()
             self.centre = np.full_like(self.centre, self.centre.mean())
         std = np.sqrt(variance)
@@ -107,52 +108,13 @@ def black_and_white(x: np.ndarray) -> tuple[float, float]:
 
 
 def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:
-    """The mean of every column, then the variance around it and the largest absolute value, per column or of all.
-
-    Large arrays, and those of a smaller type or on disk, are read in blocks. Sums are taken in the order in which NumPy
-    sums a whole array, so the numbers are the same.
-    """
-    if x.dtype == np.float64 and not is_mapped(x) and x.size <= BLOCK:
-        centre = x.mean(axis=0)
-        return centre, np.mean((x - centre) ** 2, axis=axis), np.abs(x).max(axis=axis)
-    n, d = x.shape
-    centre = _column_sums(x, lambda block: block) / n
-    largest = np.max([np.abs(block).max(axis=axis) for block in _float64_blocks(x)], axis=0)
-    if axis == 0:
-        return centre, _column_sums(x, lambda block: (block - centre) ** 2) / n, largest
-
-    def squares(low: int, high: int) -> np.ndarray:
-        first, last = low // d, -(-high // d)
-        block = x[first:last].astype(np.float64)
-        release(x)
-        return ((block - centre) ** 2).ravel()[low - first * d : high - first * d]
-
-    return centre, _sum(squares, 0, n * d) / (n * d), largest
-
-
-def _column_sums(x: np.ndarray, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Sums over the rows, one row after the other."""
-    total = np.zeros(x.shape[1])
-    for block in _float64_blocks(x):
-        values = of(block)
-        values[0] += total
-        total = values.sum(axis=0)
-    return total
-
-
-def _sum(values: Callable[[int, int], np.ndarray], low: int, high: int) -> float:
-    """The sum of values(low, high), halved where NumPy halves a long sum."""
-    if high - low <= BLOCK:
-        return float(values(low, high).sum())
-    half = (high - low) // 2
-    middle = low + half - half % 8
-    return _sum(values, low, middle) + _sum(values, middle, high)
+    """The mean of every column, then the variance around it and the largest absolute value, per column or of all."""
+    count = len(x) if axis == 0 else x.size
+    centre = reduce(np.add, (block.sum(axis=0) for block in _float64_blocks(x))) / len(x)
+    variance = reduce(np.add, (((block - centre) ** 2).sum(axis=axis) for block in _float64_blocks(x))) / count
+    return centre, variance, reduce(np.maximum, (np.abs(block).max(axis=axis) for block in _float64_blocks(x)))
 
 
 def _float64_blocks(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Copies of the rows of x in float64, in order, about `BLOCK` numbers at a time."""
-    rows = max(1, BLOCK // x.shape[1])
-    for start in range(0, len(x), rows):
-        block = x[start : start + rows].astype(np.float64)
-        release(x)
-        yield block
+    """Copies of the rows of x in float64, in order, about `BLOCK` numbers at a time whatever their type."""
+    return (block.astype(np.float64) for _, block in row_blocks(x, max(1, BLOCK // x.shape[1])))

@@ -13,6 +13,7 @@ import pooch
 from gedi.data import files, official, pictures, streaming, tables, toys
 from gedi.data.checks import did_you_mean
 from gedi.data.columns import Wanted
+from gedi.data.dataset import Dataset
 from gedi.errors import DataError
 
 SHAPES = (toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.smile, toys.blobs)
@@ -28,39 +29,12 @@ ADDITION_ROWS = 3_000
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
-    """Data as loaded, unscaled; labels, if any, are for evaluation only."""
-
-    name: str
-    x: np.ndarray  # rows [n, d] in float32 (float64 if a file holds more digits), or images [n, H, W, C]
-    y: np.ndarray | None = None  # int64 [n]
-    feature_names: list[str] | None = None
-    image_shape: tuple[int, int, int] | None = None  # (H, W, C), also for images stored as rows
-    files: list[str] | None = None  # of a folder of images: one per row
-    unreadable: list[str] | None = None  # of a folder of images: those left out
-    classes: list[str] | None = None  # names of the labels, if they are words or sub-folders
-    groups: np.ndarray | None = None  # places of the rows that a constraint relates, [groups, rows per group]
-
-    def __repr__(self) -> str:
-        """
-        >>> load("moons")
-        Dataset('moons', 2,000 rows of 2, labels)
-        """
-        shape = self.image_shape or self.x.shape[1:]
-        kind = "rows" if self.image_shape is None else "images"
-        more = "".join(
-            f", {name}" for name, given in (("labels", self.y), ("groups", self.groups)) if given is not None
-        )
-        return f"Dataset({self.name!r}, {len(self.x):,} {kind} of {' x '.join(map(str, shape))}{more})"
-
-
-@dataclass(frozen=True, eq=False)
 class Stream:
     """Data of any size, to be read once: blocks of rows [n, d] or of images [n, H, W, C], in order."""
 
     name: str
     blocks: Iterator[np.ndarray]
-    files: list[str] | None = None  # names of the images' files, if it is a folder of them
+    files: list[str] | None = None  # names of the image files, if the data is a folder
 
 
 @dataclass(frozen=True)
@@ -91,17 +65,16 @@ def load(
 
     Toys (moons, circles, rings, ...) have `n` points, by default 2,000 to train and 1,000 to test; the test points come
     from `seed + 10_000`. addition has `n` images of MNIST, by default 3,000, drawn with `seed` in consecutive triplets
-    a, b, a + b; to test, it has MNIST's own test images. Other data has all rows, or a random subset of `n` rows
-    drawn with `seed`. digits and files other than .npz have no splits: both splits are all rows.
+    a, b, a + b; its test split is MNIST's. Other data has all rows, or a random subset of `n` rows drawn with `seed`.
+    digits and files other than .npz have no splits: both splits are all rows.
 
     In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is not a feature;
     label_column="" makes every column a feature. Columns named in `drop` are left out (None: the caller cannot drop
-    any, so no message suggests it). `columns` names the features in the order in which they are wanted, and leaves out
-    the other columns.
+    any, so no message suggests it). `columns` names the features, in order; other columns are ignored.
 
-    Images of a folder are resized to `size` (32 by default; a pair is height, width). They have one channel if all of
-    them are grey, else three, unless `channels` says otherwise. Their pixels are bytes; `as_values`, if given, converts
-    them. Sub-folders 'train' and 'test', if both exist, are the splits; other sub-folders are labels, unless
+    Images of a folder are resized to `size` (32 by default; a pair is height, width). They have one channel if all are
+    grey and three otherwise, unless `channels` is given. Their pixels are bytes; `as_values`, if given, converts them.
+    Sub-folders 'train' and 'test', if both exist, are the splits; other sub-folders are labels, unless
     label_column="".
 
     Arrays of more than 1 GiB stay on disk and are read when needed: see `gedi.data.streaming`.
@@ -194,7 +167,7 @@ def _addition(split: str, n: int | None, seed: int) -> Dataset:
     if rows % 3:
         raise DataError(f"addition has triplets of images: n must be a multiple of 3, got {rows}.")
     if images.y is None:
-        raise DataError("addition needs the labels of mnist, to know which images add up, but it has none.")
+        raise DataError("addition needs the labels of mnist to know which images add up, but there are none.")
     places = toys.triplets(images.y, rows // 3, seed=seed).ravel()
     return replace(images, name="addition", x=streaming.take(images.x, places), y=images.y[places])
 
@@ -211,9 +184,9 @@ def _named_images(name: str, split: str) -> Dataset:
     path = data_dir() / f"{name}.npz"
     if path.is_file():
         content = files.read(path, split=split, wanted=Wanted())
-        if content.x.ndim != 4:
+        if content.image_shape is None:
             raise DataError(f"{path} should hold images [n, H, W, C], but x_{split} has shape {content.x.shape}.")
-        return Dataset(name, content.x, content.y, None, content.x.shape[1:])
+        return Dataset(name, content.x, content.y, None, content.image_shape)
     there = official.find(name, split, data_dir())
     if there is None:
         raise DataError(
@@ -234,22 +207,13 @@ def _from_path(
 ) -> Dataset:
     path = Path(data).expanduser()
     if path.is_dir():
-        return _from_folder(path, split, wanted.label, size, channels)
+        inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
+        size = pictures.SIZE if size is None else size
+        found = pictures.read_folder(inside, size=size, channels=channels, labels=wanted.label != "")
+        return replace(found, name=path.resolve().name)
     if not path.exists():
         raise _not_found(data, path)
-    found = files.read(path, split=split, wanted=wanted)
-    shape = found.x.shape[1:] if found.x.ndim == 4 else None
-    return Dataset(path.stem, found.x, found.y, found.names, shape, classes=found.classes, groups=found.groups)
-
-
-def _from_folder(
-    path: Path, split: str, label_column: str | None, size: int | tuple[int, int] | None, channels: int | None
-) -> Dataset:
-    inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
-    size = pictures.SIZE if size is None else size
-    found = pictures.read_folder(inside, size=size, channels=channels, labels=label_column != "")
-    name, shape = path.resolve().name, found.x.shape[1:]
-    return Dataset(name, found.x, found.y, None, shape, found.files, found.unreadable, classes=found.classes)
+    return files.read(path, split=split, wanted=wanted)
 
 
 def _not_found(data: str | Path, path: Path) -> DataError:

@@ -26,7 +26,7 @@ DAMAGE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyErro
 
 
 def open_numpy(path: Path, *, mapped: bool = False) -> Any:
-    """np.load that never unpickles, and says so if a file would need it.
+    """np.load that never unpickles: a file that would need it is refused.
 
     ``mapped`` leaves the bytes of a .npy file on disk until they are read; the array is then read-only.
     """
@@ -37,11 +37,6 @@ def open_numpy(path: Path, *, mapped: bool = False) -> Any:
             f"Cannot read {path} as a NumPy file of plain numbers (damaged, or it holds Python objects): "
             "save it again with np.save or np.savez and a numeric dtype."
         ) from error
-
-
-def open_npy(path: Path) -> np.ndarray:
-    """The array of a .npy file: in memory, or mapped if it is larger than ``MAP_ABOVE``."""
-    return open_numpy(path, mapped=path.stat().st_size > MAP_ABOVE)
 
 
 def member_bytes(path: Path, key: str) -> int:
@@ -74,7 +69,7 @@ def _unpack(path: Path, key: str, copy: Path) -> None:
             f"The array {key!r} of {path} takes {size:,} bytes unpacked, but {copy.parent} has only {free:,} free: "
             "make room there, or save the array as .npy, which is read in place."
         )
-    # Renamed once complete, so that a stopped run leaves no half array that looks like a whole one.
+    # Renamed once complete, so that a stopped run leaves no partial array behind.
     part = tempfile.NamedTemporaryFile(dir=copy.parent, suffix=".part", delete=False)  # noqa: SIM115
     try:
         with part, zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
@@ -157,12 +152,12 @@ def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
     return y
 
 
-def row_blocks(x: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """All rows of x in order, a few megabytes at a time, each block with the place of its first row.
+def row_blocks(x: np.ndarray, size: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
+    """All rows of x in order, ``size`` or a few megabytes at a time, each block with the index of its first row.
 
     A block of a mapped x is released when the next one is read.
     """
-    size = max(1, BLOCK // max(1, _row_bytes(x)))
+    size = size or max(1, BLOCK // max(1, _row_bytes(x)))
     for start in range(0, len(x), size):
         yield start, x[start : start + size]
         release(x)
@@ -197,9 +192,9 @@ def _memmap_under(x: np.ndarray) -> np.memmap[Any, Any] | None:
 def batches(
     x: np.ndarray, size: int, *, rng: np.random.Generator | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """All rows of x once, as pairs (places, values in memory): in order, or shuffled by ``rng``.
+    """All rows of x once, as pairs (indices, values in memory): in order, or shuffled by ``rng``.
 
-    Memory stays at a few batches however large a mapped x is.
+    Memory use stays at a few batches, however large a mapped x is.
     """
     if size < 1:
         raise DataError(f"The batch size must be at least 1, got {size}.")
@@ -210,7 +205,7 @@ def batches(
 
 
 def take(x: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """x[places] in memory, without keeping what a mapped x reads around them."""
+    """x[places] in memory; the pages that a mapped x reads around them are released."""
     if not is_mapped(x):
         return x[places]
     values = np.empty((len(places), *x.shape[1:]), x.dtype)

@@ -50,7 +50,7 @@ class Table(ABC):
 
 
 def open_table(path: Path, wanted: Wanted) -> Table:
-    """Read as much of the file as it takes to know its columns."""
+    """Open a table, reading only as much as it takes to know its columns."""
     return open_parquet(path, wanted) if path.suffix.lower() == ".parquet" else open_text(path, wanted)
 
 
@@ -84,7 +84,7 @@ class TextTable(Table):
         return value
 
     def _not_numeric(self, column: int, cell: str) -> DataError:
-        """Names all such columns at once instead of one after the other."""
+        """An error that names all such columns at once."""
         if self.names is None:
             return DataError(
                 f"In {self.path}, column {column + 1} is not numeric (it holds {cell!r}): remove it or encode it as "
@@ -120,7 +120,7 @@ def open_text(path: Path, wanted: Wanted) -> TextTable:
 
 
 def _lines(path: Path, *, skip: int = 0) -> Iterator[list[str]]:
-    """The lines that hold anything, as cells; each must have as many as the first."""
+    """The cells of every line that is not blank; all lines must have as many as the first."""
     width = 0
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -252,4 +252,4 @@ def _is_categorical(path: Path, file: Any, name: str) -> bool:
 
 
 def _damaged(path: Path) -> DataError:
-    return DataError(f"Cannot read {path} as a Parquet file: it is damaged or of another kind.")
+    return DataError(f"Cannot read {path} as a Parquet file: it is damaged, or not a Parquet file.")

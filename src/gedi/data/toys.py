@@ -123,7 +123,7 @@ def rotate(x: np.ndarray, degrees: float) -> np.ndarray:
 
 
 def triplets(y: np.ndarray, n: int, *, seed: int) -> np.ndarray:
-    """Places of the images of n triplets for addition, [n, 3] (Sec. 5.3, Appendix K): the third shows the others' sum.
+    """Indices of images in n triplets for addition, [n, 3] (Sec. 5.3, Appendix K): the third shows the others' sum.
 
     Pairs are drawn uniformly, images without replacement. ``y`` are the digits that the images show, which training
     never sees.

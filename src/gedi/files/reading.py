@@ -136,7 +136,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def _check_events(text: str) -> None:
-    """Refuse tags, references and sizes above the limits while nothing has been built yet."""
+    """Refuse tags, references and sizes above the limits before anything is built."""
     count = depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         count += isinstance(event, yaml.NodeEvent)
@@ -180,7 +180,7 @@ def _check_depth(depth: int) -> None:
 
 
 def _check_values(value: Any, depth: int = 0) -> None:
-    """Refuse what can be parsed, but not be used or written again."""
+    """Refuse values that can be parsed but not used or written again."""
     _check_depth(depth)
     if isinstance(value, str):
         value.encode()  # fails on half a surrogate pair

@@ -138,7 +138,7 @@ class ExpectedCheckpoint:
         if counters["processes"] != self.processes:
             raise ValueError(
                 f"it was written by {shown(repr(counters['processes']))} processes, but this run has {self.processes}: "
-                "give the same --devices and --nodes as before"
+                "use the same --devices and --nodes as before"
             )
         history, seconds, guard = counters["history"], counters["seconds"], counters["guard"]
         events, good = guard["events"], guard["good"]

@@ -76,29 +76,22 @@ def command() -> str:
     return " ".join(["gedi" if words[0] == "cli.py" else words[0], *words[1:]])
 
 
-def claim(folder: str | Path) -> Path:
-    """Make a new RUN folder; one that is not empty is never overwritten."""
-    folder = Path(folder)
-    # A run that was killed as it began may leave these, and nothing worth keeping.
-    left_over = {f".{PLAN}", LOCK}
-    if folder.exists() and (not folder.is_dir() or any(path.name not in left_over for path in folder.iterdir())):
-        raise RunError(f"{folder} already exists and will not be overwritten: choose another --out or remove it.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"The run folder {folder} could not be created: {error.strerror}.") from error
-    return folder
-
-
 @contextmanager
 def claimed(folder: str | Path) -> Iterator[Path]:
     """A new RUN folder to work in; if the work fails, nothing unfinished is left behind.
 
-    A run that can be resumed, or that says why it diverged, stays.
+    A folder that is not empty is never overwritten. A run that can be resumed, or that says why it diverged, stays.
     """
     folder = Path(folder)
+    # A run killed as it started may leave these, and nothing worth keeping.
+    left_over = {f".{PLAN}", LOCK}
+    if folder.exists() and (not folder.is_dir() or any(path.name not in left_over for path in folder.iterdir())):
+        raise RunError(f"{folder} already exists and will not be overwritten: choose another --out or remove it.")
     made = [path for path in (folder, *folder.parents) if not path.exists()]
-    claim(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"The run folder {folder} could not be created: {error.strerror}.") from error
     try:
         yield folder
     except BaseException:
@@ -147,10 +140,9 @@ def check_sizes(
     processes: int = 1,
 ) -> None:
     """Refuse settings that are too large, or do not fit the run's own checkpoints, before anything is built."""
-    layout.check_sizes(config, n_features, n_clusters, image_shape)
+    net = layout.check_sizes(config, n_features, n_clusters, image_shape)
     checkpoints = Checkpoints(folder)
     if checkpoints.exists():
-        net = layout.shape_of_net(config, n_features, n_clusters, image_shape)
         wanted = layout.layout_of(net.state_dict(), "net/")
         chains = math.ceil(config.sampler.buffer_size / processes) * processes
         wanted["buffer"] = Spec(torch.float32, (chains, n_features))

@@ -96,22 +96,22 @@ def model_layout(net: GediNet, n_features: int) -> dict[str, Spec]:
 
 def check_sizes(
     config: TrainingConfig, n_features: int, n_clusters: int, image_shape: tuple[int, ...] | None = None
-) -> None:
-    """Refuse settings whose tensors are too large for any intended machine, before any of them is made."""
+) -> GediNet:
+    """The network of `shape_of_net`; settings whose tensors would be too large are refused before any is made."""
     try:
-        shape = shape_of_net(config, n_features, n_clusters, image_shape)
-        net = sum(value.numel() for value in shape.state_dict().values())
+        net = shape_of_net(config, n_features, n_clusters, image_shape)
     except ConfigError:
         raise
     except (RuntimeError, TypeError, ValueError) as error:  # more than a machine word can count
         raise ConfigError("The sizes in training.net are too large for any machine: make them smaller.") from error
     asked = {
-        "network (training.net)": net,
+        "network (training.net)": sum(value.numel() for value in net.state_dict().values()),
         "replay buffer (training.sampler.buffer_size)": config.sampler.buffer_size * n_features,
     }
     for name, numbers in asked.items():
         if numbers > NUMBERS:
             raise ConfigError(f"The {name} would hold {numbers:,} numbers; the limit is {NUMBERS:,}: make it smaller.")
+    return net
 
 
 def check_not_negative(tensors: Mapping[str, torch.Tensor]) -> None:
@@ -122,7 +122,7 @@ def check_not_negative(tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def check_chosen(tensors: Mapping[str, torch.Tensor], n_heads: int) -> None:
-    """Refuse a chosen cluster head that is not one of them."""
+    """Refuse a chosen cluster head that does not exist."""
     for name, value in tensors.items():
         if name.endswith("clusters.chosen") and not 0 <= int(value) < n_heads:
             raise ValueError("its chosen head does not exist")

@@ -34,15 +34,15 @@ def _is_affordable(hardware: Hardware) -> bool:
     return hardware.devices <= max(os.cpu_count() or 1, torch.cuda.device_count())
 
 
-DATA = Rule("be known data, or the absolute path of a regular file or a folder", _is_data)
-COLUMNS = Rule("hold names", lambda names: all(isinstance(name, str) for name in names))
+DATA = Rule("be a known data set, or the absolute path of a regular file or a folder", _is_data)
+COLUMNS = Rule("contain only names", lambda names: all(isinstance(name, str) for name in names))
 SEED = Rule("lie between 0 and 2**31", lambda seed: 0 <= seed <= 2**31)
 AFFORDABLE = Rule("not ask for more devices than there are", _is_affordable)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A run, as requested."""
+    """A run as it was requested."""
 
     data: Annotated[str, DATA]
     label_column: str | None = None
