@@ -58,14 +58,10 @@ def store(name: str, circuit: Circuit) -> None:
     contents = save(arrays, metadata={"digest": _digest(circuit)})
     with suppress(OSError):
         folder().mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=folder(), prefix=name[:16], suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(contents)
-            os.replace(part, folder() / f"{name}.safetensors")
-        except BaseException:
-            os.unlink(part)
-            raise
+        with tempfile.TemporaryDirectory(dir=folder(), prefix=".") as part:
+            path = Path(part) / "circuit"
+            path.write_bytes(contents)
+            os.replace(path, folder() / f"{name}.safetensors")
 
 
 def _digest(circuit: Circuit) -> str:
