@@ -24,7 +24,7 @@ def read_dimacs(cnf: str | Path) -> tuple[Formula, list[Categorical]]:
     """The conjunction of the clauses, and all declared variables in the order of their numbers.
 
     >>> read_dimacs("p cnf 2 1\\n-2 1 0")
-    (and(or((2 == 0), (1 == 1))), [Categorical('1', 2), Categorical('2', 2)])
+    ((((2 == 0) or (1 == 1))), [Categorical('1', 2), Categorical('2', 2)])
     """
     declared, numbers = _numbers(read_text(cnf))
     if declared is None:
