@@ -30,6 +30,8 @@ NAMES = {
     "walk_distance": "length of the walks",
     "walk_log_density_change": "change of log p along walks",
 }
+# Terms that end before training does. Later lines of history repeat their last value.
+ENDING = ("neutral_clustering_augment", "neutral_clustering_dam", "anchor")
 DIAGNOSTICS = ("energy_size", "gradient_norm", "at_box", "walk_distance", "walk_log_density_change")
 EVENT_COLUMNS = ("stage", "iteration", "seen", "action", "remedy")
 MOST_CURVES = 12  # measures in one chart
@@ -70,6 +72,8 @@ class History:
     def curve(self, name: str) -> tuple[list[Any], list[Any]]:
         """Positions and values of one measure."""
         points = [(self.place(line), value) for line in self.lines if (value := number(line.get(name))) is not None]
+        while name in ENDING and len(points) > 1 and points[-1][1] == points[-2][1]:
+            points.pop()
         points = [points[i] for i in few(len(points), CURVE_POINTS)]
         return [x for x, _ in points], compact([y for _, y in points])
 
@@ -114,7 +118,7 @@ def curves(history: History, names: list[str], *, prefix: str = "", first_colour
                 "type": "scatter",
                 "mode": "lines" if len(x) > 1 else "markers",
                 "name": prefix or literal(NAMES.get(name, shown(name, 30))),
-                "showlegend": True,  # a single line, too
+                "showlegend": True,  # even for a single line
                 "x": x,
                 "y": y,
                 "line": {"color": colour(first_colour + i), "width": 2},
