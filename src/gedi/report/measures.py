@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gedi.evaluation import auroc
+from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report.look import number
 from gedi.sampling import dam
@@ -140,14 +140,6 @@ def measure(
         if samples is not None:
             told["sample_test"] = two_sample_test(model.scaler.transform(answers.rows), model.scaler.transform(samples))
     return Measures(**told)
-
-
-def foreign_rows(rows: np.ndarray, *, seed: int = 0) -> dict[str, np.ndarray]:
-    """Rows that are not data: uniform noise in the data's range, and the data with each column shuffled by itself."""
-    rng = np.random.default_rng(seed)
-    rows = np.asarray(rows, dtype=np.float64)
-    noise = rng.uniform(rows.min(0), rows.max(0), rows.shape)
-    return {"uniform noise": noise, "shuffled columns": rng.permuted(rows, axis=0)}
 
 
 def few(count: int, most: int) -> np.ndarray:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from gedi.data.streaming import take
-from gedi.evaluation import auroc
+from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report import charts as make
 from gedi.report.charts import POINTS, Chart
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
 from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures
 from gedi.report.look import literal, number, percent, short
-from gedi.report.measures import UNSURE, Answers, few, foreign_rows, guard_events
+from gedi.report.measures import UNSURE, Answers, few, guard_events
 from gedi.report.page import render
 from gedi.report.plane import plane_charts
 from gedi.report.run_view import RunView
