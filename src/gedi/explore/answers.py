@@ -29,12 +29,12 @@ class Examples(Answers):
 
     kind: str  # in words, for the page
 
-    def nearest(self, said: Answers, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """For each row: the nearest examples, and how far away they are, [n, count] each, the nearest first."""
-        there, here = _places(said), _places(self)
-        squares = (there**2).sum(1)[:, None] + (here**2).sum(1) - 2 * there @ here.T
-        order = np.argsort(squares, axis=1, kind="stable")[:, :count]
-        return order, np.sqrt(np.maximum(np.take_along_axis(squares, order, axis=1), 0.0))
+    def nearest(self, said: Answers) -> tuple[np.ndarray, np.ndarray]:
+        """For each row, the distances to the nearest examples and which ones they are, [n, NEAREST] each."""
+        from sklearn.neighbors import NearestNeighbors
+
+        search = NearestNeighbors(n_neighbors=min(NEAREST, len(self.rows))).fit(_places(self))
+        return search.kneighbors(_places(said))
 
     def picture(self, row: np.ndarray) -> bytes:
         """A row of pixels as a small PNG."""
@@ -74,7 +74,7 @@ def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> di
     said = Answers(model, rows)
     familiar, familiarity = _familiarity(examples, said) if model.has_density else (None, [{}] * len(rows))
     shown = Answers(model, rows[:SHOWN])
-    places, distances = examples.nearest(shown, NEAREST)
+    distances, places = examples.nearest(shown)
     return {
         "name": name,
         "rows": len(rows),
@@ -84,7 +84,7 @@ def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> di
         "shown": [
             {
                 "values": row[:VALUES].tolist(),
-                "picture": _picture(examples, row),
+                "picture": None if model.image_shape is None else _inline(examples.picture(row)),
                 "cluster": int(said.cluster[i]),
                 "probability": float(said.confidence[i]),
                 "nearest": [_example(examples, j, far) for j, far in zip(places[i], distances[i], strict=True)],
@@ -119,7 +119,5 @@ def _example(examples: Examples, place: int, distance: float) -> dict[str, Any]:
     }
 
 
-def _picture(examples: Examples, row: np.ndarray) -> str | None:
-    if examples.model.image_shape is None:
-        return None
-    return "data:image/png;base64," + base64.b64encode(examples.picture(row)).decode()
+def _inline(picture: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(picture).decode()
