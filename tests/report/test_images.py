@@ -64,8 +64,8 @@ def test_typical_images_have_the_highest_log_p_or_without_a_density_the_highest_
 def test_a_sheet_of_noisy_thumbnails_stays_small():
     rows = rng.integers(0, 256, (1_000, 64 * 64 * 3)).astype(float)
     sheet = Painter((64, 64, 3), 0.0, 255.0).sheet(rows)
-    assert len(sheet.source) <= SHEET_BYTES
-    assert sheet.columns * sheet.lines >= 1_000 and max(sheet.width, sheet.height) <= 40
+    assert len(sheet["source"]) <= SHEET_BYTES
+    assert sheet["columns"] * sheet["lines"] >= 1_000 and max(sheet["width"], sheet["height"]) <= 40
 
 
 # ---- samples in a file ----

@@ -27,7 +27,7 @@ def comparison_page(runs: list[RunView]) -> str:
     charts = {f"curve-{name}": made for name in UNITS if (made := _overlaid(runs, names, name)) is not None}
     shared, members = shared_clusterings(runs)
     context: dict[str, Any] = {"agreement": None, "maps": []}
-    context["apart"] = [name for i, name in enumerate(names) if i not in members and has_clustering(runs[i])]
+    context["apart"] = [name for i, name in enumerate(names) if i not in members and runs[i].clusters is not None]
     if len(members) > 1:
         context["agreement"] = agreement(members)
         context["shared"] = shared.sample
@@ -91,30 +91,23 @@ MEASURES = [
 
 
 def shared_clusterings(runs: list[RunView]) -> tuple[RunView, dict[int, np.ndarray]]:
-    """The run whose rows are shared, and the clusters that each run gives those rows, by the run's index.
+    """The first run with clusters, and the clusters of its rows in every run, by the run's index.
 
-    The rows are those of the first run with clusters. Runs whose rows may differ are left out.
+    Runs whose rows may differ are left out.
     """
-    first = next((run for run in runs if has_clustering(run)), runs[0])
-    return first, {
-        i: run.answers.cluster for i, run in enumerate(runs) if run.answers is not None and same_rows(run, first)
-    }
-
-
-def has_clustering(run: RunView) -> bool:
-    return run.answers is not None and run.measures.has_clusters
+    first = next((run for run in runs if run.clusters is not None), runs[0])
+    return first, {i: run.clusters for i, run in enumerate(runs) if run.clusters is not None and same_rows(run, first)}
 
 
 def same_rows(run: RunView, other: RunView) -> bool:
-    """Whether two runs have clusters of the same rows, in the same order.
+    """Whether two runs with clusters show the same rows, in the same order.
 
-    Data given by hand is one table, from which each run reads its own columns: two draws of the same size are the same
-    draw. Samples kept with the runs must be equal in all numbers and names, since tables of the same name may differ.
+    With --data, all runs read one table, each its own columns: samples of the same size are then the same rows. Samples
+    kept with the runs must have equal numbers and names, since tables of the same name may differ.
     """
-    if not (has_clustering(run) and has_clustering(other)) or run.is_given != other.is_given:
-        return False
     ours, theirs = run.sample, other.sample
-    assert ours is not None and theirs is not None
+    if ours is None or theirs is None or run.is_given != other.is_given:
+        return False
     if run.is_given:
         return (ours.name, ours.total, len(ours.rows)) == (theirs.name, theirs.total, len(theirs.rows))
     return ours.feature_names == theirs.feature_names and np.array_equal(ours.rows, theirs.rows)

@@ -44,17 +44,6 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """All thumbnails of a map in one file; the page shows the part that the reader hovers over."""
-
-    source: str
-    columns: int
-    lines: int
-    width: int
-    height: int
-
-
-@dataclass(frozen=True)
 class Exemplars:
     cluster: int
     rows: int
@@ -79,13 +68,14 @@ class Painter:
         source, _ = _within(most, self.pixels(rows), columns, GAP, SIDES)
         return Picture(source, alt)
 
-    def sheet(self, rows: np.ndarray) -> Sheet:
-        """Thumbnails in at most `SHEET_BYTES`."""
+    def sheet(self, rows: np.ndarray) -> dict[str, Any]:
+        """All thumbnails of a map in one file of at most `SHEET_BYTES`; the page shows one of them at a time."""
         pixels = self.pixels(rows)
         columns = max(1, int(np.ceil(np.sqrt(len(pixels)))))
         sides = [side for side in SIDES if side <= LARGEST_SIDE]
         source, (height, width) = _within(SHEET_BYTES, pixels, columns, 0, sides)
-        return Sheet(source, columns, -(-len(pixels) // columns), width, height)
+        lines = -(-len(pixels) // columns)
+        return {"source": source, "columns": columns, "lines": lines, "width": width, "height": height}
 
 
 def exemplars(painter: Painter, answers: Answers) -> list[Exemplars]:

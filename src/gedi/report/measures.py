@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import entropy
 
 from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
@@ -86,9 +87,14 @@ class Measures:
         return sum(size == 0 for size in self.sizes)
 
     @property
+    def ranking(self) -> list[tuple[str, float]]:
+        """The candidates, best first; those that are equally good stay in their order."""
+        return sorted(self.candidates.items(), key=lambda item: item[1])
+
+    @property
     def winner(self) -> str | None:
-        """The candidate that gave the clusters; the first of those that are equally good."""
-        return min(self.candidates, key=lambda name: self.candidates[name]) if self.candidates else None
+        """The candidate that the clusters come from."""
+        return self.ranking[0][0] if self.candidates else None
 
     @property
     def unexplained(self) -> float | None:
@@ -177,8 +183,7 @@ def size_entropy(sizes: np.ndarray) -> float:
     >>> size_entropy(np.array([5, 5]))
     1.0
     """
-    share = sizes[sizes > 0] / sizes.sum()
-    return float(-(share * np.log(share)).sum() / math.log(max(2, len(sizes))))
+    return float(entropy(sizes)) / math.log(max(2, len(sizes)))
 
 
 def embedding_measures(embedding: np.ndarray) -> dict[str, Any]:
@@ -199,8 +204,7 @@ def spectrum(embedding: np.ndarray) -> np.ndarray:
 
 def effective_rank(shares: np.ndarray) -> float:
     """exp of the entropy of the singular values (Roy and Vetterli 2007): k equal ones give k."""
-    shares = shares[shares > 0]
-    return float(np.exp(-(shares * np.log(shares)).sum()))
+    return math.exp(entropy(shares)) if shares.any() else 1.0
 
 
 def stability(answers: Answers, *, seed: int = 0) -> dict[str, Any]:

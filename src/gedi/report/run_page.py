@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,8 @@ def run_page(run: RunView) -> str:
         "judgements": run.judgements,
         "measures": run.measures,
         "left_out": left_out(run.results),
-        "candidates": candidate_table(run),
+        "candidates": run.measures.ranking,
+        "candidate_names": CANDIDATES,
         "has_choice": history.choice is not None,
         "has_constraint": bool(_within(run.settings, "objective", "symbolic")),
         "random_heads": _within(run.settings, "heads", "random"),
@@ -80,7 +80,7 @@ def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[
     if images:
         assert model.image_shape is not None
         painter = Painter(model.image_shape, float(answers.rows.min()), float(answers.rows.max()))
-        context["sheet"] = asdict(painter.sheet(answers.rows[shown_rows]))
+        context["sheet"] = painter.sheet(answers.rows[shown_rows])
         context["exemplars"] = exemplars(painter, answers)
         if run.samples is not None:
             context["drawn"] = sample_pictures(model, painter, answers.rows, run.samples)
@@ -169,16 +169,6 @@ def cluster_table(answers: Answers, labels: Sequence[str] | None) -> list[dict[s
     return lines
 
 
-def candidate_table(run: RunView) -> list[dict[str, Any]]:
-    """What competed for the clusters, the best first."""
-    measures = run.measures
-    ordered = sorted(measures.candidates.items(), key=lambda item: (item[1], item[0] != measures.winner))
-    return [
-        {"name": CANDIDATES.get(name, name), "judged": judged, "won": name == measures.winner}
-        for name, judged in ordered
-    ]
-
-
 def chosen_at(run: RunView) -> float | None:
     """The iteration of step 2 after which the best candidate went on alone; None if there was no choice."""
     choose, iterations = _within(run.settings, "heads", "choose"), _within(run.settings, "step2", "iterations")
@@ -196,13 +186,13 @@ def _within(settings: Any, *names: str) -> Any:
 
 def against_labels(run: RunView) -> dict[str, Any] | None:
     """Agreement with the labels, if there are any. They were not used in training."""
-    if run.labels is None or run.sample is None or run.answers is None or not run.measures.has_clusters:
+    if run.labels is None or run.sample is None or run.clusters is None:
         return None
     labels, places = np.unique(run.labels, return_inverse=True)
     counts = None
     if len(labels) <= LARGEST_TABLE and run.measures.n_clusters <= LARGEST_TABLE:
         table = np.zeros((run.measures.n_clusters, len(labels)), dtype=int)
-        np.add.at(table, (run.answers.cluster, places), 1)
+        np.add.at(table, (run.clusters, places), 1)
         names = [run.sample.label(int(value)) for value in labels]
         counts = {"names": names, "rows": table.tolist(), "most": max(1, int(table.max()))}
     return {"scores": run.label_scores, "counts": counts, "whole": bool(run.written_scores) or run.sample.is_whole}

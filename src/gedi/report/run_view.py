@@ -71,6 +71,11 @@ class RunView:
         return judge(self.measures)
 
     @property
+    def clusters(self) -> np.ndarray | None:
+        """The cluster of each row; None without rows or without at least two clusters."""
+        return self.answers.cluster if self.answers is not None and self.measures.has_clusters else None
+
+    @property
     def labels(self) -> np.ndarray | None:
         return None if self.sample is None else self.sample.labels
 
@@ -85,9 +90,9 @@ class RunView:
     @cached_property
     def label_scores(self) -> dict[str, float]:
         """Agreement with the labels of the data shown; empty without labels or clusters."""
-        if self.written_scores or self.labels is None or self.answers is None or not self.measures.has_clusters:
+        if self.written_scores or self.labels is None or self.clusters is None:
             return self.written_scores
-        found = clustering_scores(self.labels, self.answers.cluster)
+        found = clustering_scores(self.labels, self.clusters)
         return {name: found[name] for name in SCORES}
 
     @cached_property
