@@ -152,11 +152,10 @@ def reference_knn(train, y, test, k):
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 20])
-@pytest.mark.parametrize("block", [7, 1024])
-def test_neighbours_agree_with_a_plain_search(k, block):
+def test_neighbours_agree_with_a_plain_search(k):
     (x, y), (x_test, y_test) = blobs(80, spread=3), blobs(40, spread=3, seed=1)
     expected = np.mean(reference_knn(x.astype(np.float32), y, x_test.astype(np.float32), k) == y_test)
-    assert knn_accuracy(x, y, x_test, y_test, k=k, block=block) == pytest.approx(expected)
+    assert knn_accuracy(x, y, x_test, y_test, k=k) == pytest.approx(expected)
 
 
 def test_only_the_direction_counts():

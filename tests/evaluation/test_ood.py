@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from gedi.errors import DataError
-from gedi.evaluation import auroc, density_scores, ood_scores
+from gedi.evaluation import auroc, density_scores, foreign_rows, ood_scores
 
 rng = np.random.default_rng(0)
 scores = st.lists(st.integers(-5, 5), min_size=1, max_size=20)
@@ -63,6 +63,15 @@ def test_a_density_is_judged_against_uniform_noise_and_against_shuffled_columns(
     assert alone["auroc_uniform"] > 0.8  # it knows where the rows are,
     assert alone["auroc_shuffled"] == pytest.approx(0.5, abs=0.03)  # and columns that depend on nothing lose nothing
     assert density_scores(Ridge(), own, seed=1) != density_scores(Ridge(), own) == density_scores(Ridge(), own, seed=0)
+
+
+def test_shuffled_columns_keep_their_values_and_noise_stays_in_range():
+    rows = np.column_stack([np.arange(50), 100 + np.arange(50)]).astype(float)
+    found = foreign_rows(rows)
+    assert np.array_equal(np.sort(found["shuffled columns"], axis=0), rows)
+    assert not np.array_equal(found["shuffled columns"], rows)
+    noise = found["uniform noise"]
+    assert (noise >= rows.min(0)).all() and (noise <= rows.max(0)).all()
 
 
 def test_impossible_scores_are_refused():

@@ -127,6 +127,13 @@ def test_stages_follow_each_other_and_every_measure_is_one_curve():
     assert names == {"neutral head, ends of walks", "agreement with the start"}
 
 
+def test_a_curve_stops_where_its_term_ended():
+    values = [(3.0, 0.0), (2.0, 0.0), (2.0, 0.0), (2.0, 0.0)]
+    lines = [line("step2", 50 * i, anchor=anchor, at_box=share) for i, (anchor, share) in enumerate(values)]
+    assert History(lines, []).curve("anchor") == ([0, 50], [3.0, 2.0])
+    assert History(lines, []).curve("at_box") == ([0, 50, 100, 150], [0.0] * 4)
+
+
 @pytest.mark.parametrize(("chosen", "place"), [(20.0, 120.0), (50.0, None), (None, None)])
 def test_the_choice_of_clusters_is_marked_if_training_went_on_after_it(chosen, place):
     lines = [line("step1", 100, generative=1.0), line("step2", 50, generative=1.0)]

@@ -41,8 +41,8 @@ def test_exemplars_of_many_clusters_of_large_noisy_images_stay_small():
     painter = Painter((96, 96, 3), 0.0, 255.0)
     probability = np.eye(101)[np.arange(808) % 101]
     found = exemplars(painter, answers_of(rows, probability, log_density=np.zeros(808)))
-    assert [one.cluster for one in found] == list(range(MOST_CLUSTERS))
-    sources = [picture.source for one in found for picture in (one.typical, one.unsure)]
+    assert [one["cluster"] for one in found] == list(range(MOST_CLUSTERS))
+    sources = [picture.source for one in found for picture in (one["typical"], one["unsure"])]
     assert sum(map(len, sources)) <= EXEMPLAR_BYTES
     assert len(painter.grid(rows[:48], 12, "noise", SAMPLE_BYTES).source) <= SAMPLE_BYTES
 
@@ -64,8 +64,8 @@ def test_typical_images_have_the_highest_log_p_or_without_a_density_the_highest_
 def test_a_sheet_of_noisy_thumbnails_stays_small():
     rows = rng.integers(0, 256, (1_000, 64 * 64 * 3)).astype(float)
     sheet = Painter((64, 64, 3), 0.0, 255.0).sheet(rows)
-    assert len(sheet.source) <= SHEET_BYTES
-    assert sheet.columns * sheet.lines >= 1_000 and max(sheet.width, sheet.height) <= 40
+    assert len(sheet["source"]) <= SHEET_BYTES
+    assert sheet["columns"] * sheet["lines"] >= 1_000 and max(sheet["width"], sheet["height"]) <= 40
 
 
 # ---- samples in a file ----

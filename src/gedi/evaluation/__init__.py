@@ -3,7 +3,7 @@
 from gedi.evaluation.agreement import accuracy, ami, ari, clustering_scores, label_scores, nmi, nmi_batch64
 from gedi.evaluation.features import knn_accuracy, linear_probe, sgd_probe
 from gedi.evaluation.fid import feature_frechet, frechet_distance, inception_fid
-from gedi.evaluation.ood import auroc, density_scores, ood_scores
+from gedi.evaluation.ood import auroc, density_scores, foreign_rows, ood_scores
 
 __all__ = [
     "accuracy",
@@ -13,6 +13,7 @@ __all__ = [
     "clustering_scores",
     "density_scores",
     "feature_frechet",
+    "foreign_rows",
     "frechet_distance",
     "inception_fid",
     "knn_accuracy",

@@ -15,8 +15,8 @@ MOST_ITERATIONS = 5_000  # of logistic regression: far more than it needs
 def linear_probe(train_x: ArrayLike, train_y: ArrayLike, test_x: ArrayLike, test_y: ArrayLike) -> float:
     """Test accuracy of logistic regression on standardised features [n, d], trained to convergence.
 
-    Mean and deviation are those of the training rows, so neither an offset nor the unit of a feature counts. Classes
-    that only the test set has count as wrong.
+    Features are standardised by the training rows, so their offsets and units do not matter. Classes that occur only in
+    the test set count as wrong.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -44,8 +44,8 @@ def sgd_probe(
 ) -> float:
     """The paper's probe (Appendix J): test accuracy of softmax regression on features [n, d], trained by SGD.
 
-    Its learning rate and epochs are fixed, so it may stop long before it has converged; `linear_probe` does not. The
-    features are used as given, neither scaled nor centred. Classes that only the test set has count as wrong.
+    Its learning rate and epochs are fixed, so it may stop long before convergence, unlike `linear_probe`. The features
+    are neither scaled nor centred. Classes that occur only in the test set count as wrong.
     """
     train, labels, test, truth = _checked_pairs(train_x, train_y, test_x, test_y)
     classes, targets = np.unique(labels, return_inverse=True)
@@ -67,31 +67,25 @@ def sgd_probe(
     return float(np.mean(classes[predicted] == truth))
 
 
-def knn_accuracy(
-    train_x: ArrayLike, train_y: ArrayLike, test_x: ArrayLike, test_y: ArrayLike, *, k: int = 20, block: int = 1024
-) -> float:
+def knn_accuracy(train_x: ArrayLike, train_y: ArrayLike, test_x: ArrayLike, test_y: ArrayLike, *, k: int = 20) -> float:
     """Share of test rows whose label is the most frequent one among the k training rows of highest cosine similarity.
 
-    Nothing is trained or tuned. A tie goes to the label whose rows are nearer. ``block`` test rows
-    at a time are compared with the training set, which bounds the memory.
+    Nothing is trained or tuned. A tie goes to the label whose rows are nearer.
     """
+    from sklearn.neighbors import KNeighborsClassifier
+
     train, labels, test, truth = _checked_pairs(train_x, train_y, test_x, test_y)
-    if k < 1 or block < 1:
-        raise DataError(f"k and the block size must be at least 1, got {k} and {block}.")
+    if k < 1:
+        raise DataError(f"k must be at least 1, got {k}.")
     k = min(k, len(train))
-    classes, targets = np.unique(labels, return_inverse=True)
-    y = torch.from_numpy(targets.reshape(-1))
-    # In float32, neighbours that are almost equally near would swap places with the block size.
-    known = F.normalize(torch.from_numpy(train).double(), dim=1)
-    right = 0
-    for start in range(0, len(test), block):
-        asked = F.normalize(torch.from_numpy(test[start : start + block]).double(), dim=1)
-        cosine, near = (asked @ known.T).topk(k, dim=1)
-        # One vote each. The similarities add up to less than one vote, so they only decide ties.
-        votes = torch.zeros(len(asked), len(classes), dtype=torch.float64)
-        votes.scatter_add_(1, y[near], 1 + (cosine.clamp(-1, 1) + 1) / (2 * (k + 1)))
-        right += int((classes[votes.argmax(1).numpy()] == truth[start : start + block]).sum())
-    return right / len(test)
+
+    def votes(distance: np.ndarray) -> np.ndarray:
+        """One vote each, and a share of one that only decides ties: all of these add up to less than one vote."""
+        return 1 + (2 - distance) / (2 * (k + 1))
+
+    # In float32, neighbours that are almost equally near would change places with the size of the blocks.
+    neighbours = KNeighborsClassifier(k, metric="cosine", algorithm="brute", weights=votes)  # pyright: ignore[reportArgumentType]
+    return float(neighbours.fit(train.astype(np.float64), labels).score(test.astype(np.float64), truth))
 
 
 def _checked_pairs(
@@ -107,7 +101,7 @@ def _checked_pairs(
                 f"got shapes {features.shape} and {labels.shape}."
             )
         if not np.isfinite(features).all():
-            raise DataError(f"The {name} features hold NaN or inf.")
+            raise DataError(f"The {name} features contain NaN or inf.")
         arrays += [features, labels]
     if arrays[0].shape[1] != arrays[2].shape[1]:
         raise DataError(f"Training and test features differ in width: {arrays[0].shape[1]} and {arrays[2].shape[1]}.")

@@ -1,8 +1,8 @@
-"""Out-of-distribution detection (Appendix J): how well a score tells own data from foreign data."""
+"""Out-of-distribution detection (Appendix J): how well a score separates own data from foreign data."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,20 +10,8 @@ from numpy.typing import ArrayLike
 from gedi.errors import DataError
 
 
-class Density(Protocol):
-    """Anything with a log p."""
-
-    def score_samples(self, x: np.ndarray) -> np.ndarray: ...
-
-
-class Scorer(Density, Protocol):
-    """Anything with the two scores."""
-
-    def ood_score(self, x: np.ndarray) -> np.ndarray: ...
-
-
 def auroc(own: ArrayLike, foreign: ArrayLike) -> float:
-    """Probability that a row of own data scores higher than a foreign one; 0.5 is guessing."""
+    """Probability that a row of own data scores higher than a foreign one; 0.5 is chance."""
     from scipy.stats import rankdata
     from sklearn.metrics import roc_auc_score
 
@@ -34,10 +22,10 @@ def auroc(own: ArrayLike, foreign: ArrayLike) -> float:
     if np.isnan(scores).any():
         raise DataError(f"{int(np.isnan(scores).sum())} of the {len(scores)} scores are NaN: the model has diverged.")
     is_own = np.concatenate([np.ones(len(own)), np.zeros(len(foreign))])
-    return float(roc_auc_score(is_own, rankdata(scores)))  # only the order counts, and the rank of inf is finite
+    return float(roc_auc_score(is_own, rankdata(scores)))  # only the order matters, and the rank of inf is finite
 
 
-def ood_scores(model: Scorer, own: np.ndarray, foreign: np.ndarray) -> dict[str, float]:
+def ood_scores(model: Any, own: np.ndarray, foreign: np.ndarray) -> dict[str, float]:
     """AUROC of the paper's criterion, -||d log p / dx||, and of log p itself."""
     return {
         "auroc_gradient": auroc(model.ood_score(own), model.ood_score(foreign)),
@@ -45,17 +33,21 @@ def ood_scores(model: Scorer, own: np.ndarray, foreign: np.ndarray) -> dict[str,
     }
 
 
-def density_scores(model: Density, rows: np.ndarray, *, seed: int = 0) -> dict[str, float]:
-    """AUROC of log p of held-out rows [n, d] against two kinds of rows that anything can make.
-
-    ``auroc_uniform``: uniform noise in the rows' own box. ``auroc_shuffled``: the rows with every column shuffled, so
-    that each column keeps its values and only their dependence is lost.
-    """
-    rng = np.random.default_rng(seed)
+def density_scores(model: Any, rows: np.ndarray, *, seed: int = 0) -> dict[str, float]:
+    """AUROC of log p of held-out rows [n, d] against both kinds of `foreign_rows`."""
     own = model.score_samples(rows)
-    uniform = rng.uniform(rows.min(0), rows.max(0), rows.shape)
-    shuffled = rng.permuted(rows, axis=0)
+    uniform, shuffled = foreign_rows(rows, seed=seed).values()
     return {
         "auroc_uniform": auroc(own, model.score_samples(uniform)),
         "auroc_shuffled": auroc(own, model.score_samples(shuffled)),
     }
+
+
+def foreign_rows(rows: np.ndarray, *, seed: int = 0) -> dict[str, np.ndarray]:
+    """Rows that are not data: uniform noise in the range of the rows, and the rows with every column shuffled.
+
+    Shuffled columns keep their values; only the dependence between them is lost.
+    """
+    rng = np.random.default_rng(seed)
+    noise = rng.uniform(rows.min(0), rows.max(0), rows.shape)
+    return {"uniform noise": noise, "shuffled columns": rng.permuted(rows, axis=0)}

@@ -20,21 +20,21 @@ from gedi.training.model import TrainedModel
 ROWS = 2_000  # examples: enough to compare with, and quick to search
 SHOWN = 100  # rows listed with their nearest examples; the others are only counted
 NEAREST = 5
-VALUES = 8  # listed of a wide row
+VALUES = 8  # shown of a wide row
 
 
 @dataclass(frozen=True, eq=False)
 class Examples(Answers):
-    """Rows in the user's units, and what the model says about them: training data if there is any, else samples."""
+    """Rows in the user's units and the model's answers about them: training data if available, else samples."""
 
     kind: str  # in words, for the page
 
-    def nearest(self, said: Answers, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """For each row: the nearest examples, and how far away they are, [n, count] each, the nearest first."""
-        there, here = _places(said), _places(self)
-        squares = (there**2).sum(1)[:, None] + (here**2).sum(1) - 2 * there @ here.T
-        order = np.argsort(squares, axis=1, kind="stable")[:, :count]
-        return order, np.sqrt(np.maximum(np.take_along_axis(squares, order, axis=1), 0.0))
+    def nearest(self, said: Answers) -> tuple[np.ndarray, np.ndarray]:
+        """For each row, the distances to the nearest examples and which ones they are, [n, NEAREST] each."""
+        from sklearn.neighbors import NearestNeighbors
+
+        search = NearestNeighbors(n_neighbors=min(NEAREST, len(self.rows))).fit(_places(self))
+        return search.kneighbors(_places(said))
 
     def picture(self, row: np.ndarray) -> bytes:
         """A row of pixels as a small PNG."""
@@ -43,7 +43,7 @@ class Examples(Answers):
 
 
 def _places(said: Answers) -> np.ndarray:
-    """Where rows lie in the embedding. A model without clusters never trained one: there, it is the data's space."""
+    """The rows in the embedding, or in the scaled data space if no embedding was trained."""
     model = said.model
     return said.embedding if model.has_clusters else model.scaler.transform(said.rows).astype(np.float64)
 
@@ -62,7 +62,8 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
         return Examples(model, model.scaler.inverse(chains, dtype=np.float64), "samples of the model")
     else:
         raise DataError(
-            f"{folder} keeps no rows to compare with, and has no density to draw some from: give some with --data DATA."
+            f"{folder} has neither stored rows nor a density to sample from, so there is nothing to compare with: "
+            "pass rows with --data DATA."
         )
     (rows,) = checked_blocks([rows], n_features=model.n_features, name=name)
     return Examples(model, rows, f"rows of {name}")
@@ -74,7 +75,7 @@ def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> di
     said = Answers(model, rows)
     familiar, familiarity = _familiarity(examples, said) if model.has_density else (None, [{}] * len(rows))
     shown = Answers(model, rows[:SHOWN])
-    places, distances = examples.nearest(shown, NEAREST)
+    distances, places = examples.nearest(shown)
     return {
         "name": name,
         "rows": len(rows),
@@ -84,7 +85,7 @@ def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> di
         "shown": [
             {
                 "values": row[:VALUES].tolist(),
-                "picture": _picture(examples, row),
+                "picture": None if model.image_shape is None else _inline(examples.picture(row)),
                 "cluster": int(said.cluster[i]),
                 "probability": float(said.confidence[i]),
                 "nearest": [_example(examples, j, far) for j, far in zip(places[i], distances[i], strict=True)],
@@ -96,7 +97,7 @@ def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> di
 
 
 def _familiarity(examples: Examples, said: Answers) -> tuple[dict[str, int], list[dict[str, float | str]]]:
-    """How many rows are typical, unusual and foreign, and the scores of each row that say so."""
+    """The numbers of typical, unusual and foreign rows, and the scores of each row."""
     # Share of the examples that are less typical than the row, by the stricter of the two scores.
     below = np.minimum(
         np.searchsorted(np.sort(examples.log_density), said.log_density, side="right"),
@@ -119,7 +120,5 @@ def _example(examples: Examples, place: int, distance: float) -> dict[str, Any]:
     }
 
 
-def _picture(examples: Examples, row: np.ndarray) -> str | None:
-    if examples.model.image_shape is None:
-        return None
-    return "data:image/png;base64," + base64.b64encode(examples.picture(row)).decode()
+def _inline(picture: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(picture).decode()

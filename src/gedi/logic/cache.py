@@ -1,8 +1,8 @@
 """Compiled circuits on disk, named by a hash of their constraint.
 
-A file is written under a temporary name of its own and then renamed, so parallel runs can share the folder and a reader
-sees a whole file or none. A file that cannot be read, or does not match its own hash, counts as missing. Nothing here
-stops a fit: without the cache, the constraint is compiled again.
+A file is written under a temporary name and then renamed, so parallel runs can share the folder and a reader sees a
+whole file or none. A file that cannot be read, or does not match its own hash, counts as missing. Errors never stop a
+fit: the constraint is then compiled again.
 """
 
 from __future__ import annotations
@@ -58,14 +58,10 @@ def store(name: str, circuit: Circuit) -> None:
     contents = save(arrays, metadata={"digest": _digest(circuit)})
     with suppress(OSError):
         folder().mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=folder(), prefix=name[:16], suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(contents)
-            os.replace(part, folder() / f"{name}.safetensors")
-        except BaseException:
-            os.unlink(part)
-            raise
+        with tempfile.TemporaryDirectory(dir=folder(), prefix=".") as part:
+            path = Path(part) / "circuit"
+            path.write_bytes(contents)
+            os.replace(path, folder() / f"{name}.safetensors")
 
 
 def _digest(circuit: Circuit) -> str:

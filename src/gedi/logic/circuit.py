@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-CHEAP_PRODUCTS = 1_000  # evaluating a layer of at most this size costs little more than launching its operations
+CHEAP_PRODUCTS = 1_000  # a layer of at most this size costs little more than launching its operations
 
 Product = tuple[int, ...]
 
@@ -43,7 +43,7 @@ def from_models(sizes: Sequence[int], models: np.ndarray) -> Circuit:
 def from_diagram(root: Any, first_bit: Sequence[int], sizes: Sequence[int], order: Sequence[int]) -> Circuit:
     """The circuit of a satisfiable SDD over bits whose i-th variable, ``order[i]``, begins at ``first_bit[i]``."""
     reader = _DiagramReader(first_bit, [sizes[i] for i in order])
-    builder = _Builder(reader.sizes)
+    builder = _Builder(sizes, order)
     number: dict[int, Product] = {}  # the factor of each diagram node; the true node has none
     stack = [(root, False)]
     while stack:
@@ -63,14 +63,17 @@ def from_diagram(root: Any, first_bit: Sequence[int], sizes: Sequence[int], orde
             stack.append((node, True))
             stack.extend((sub, False) for sub, _ in reader.branches(node))
     top = builder.sum([(*number[root.id], *builder.free(0, reader.position(root)))])
-    return _in_order(builder.build(top), sizes, order)
+    return builder.build(top)
 
 
 class _Builder:
-    """Collects sums bottom-up, without duplicates, and arranges them in layers."""
+    """Collects sums bottom-up, without duplicates, and arranges them in layers.
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self.sizes = tuple(sizes)
+    Variables are named by their place in ``order``; their literals are numbered in the order of ``sizes``.
+    """
+
+    def __init__(self, sizes: Sequence[int], order: Sequence[int]) -> None:
+        self.sizes, self.order = tuple(sizes), order
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).tolist()
         self.one, self.zero = self.offsets[-1], self.offsets[-1] + 1
         self._sums: list[tuple[Product, ...]] = []
@@ -88,18 +91,18 @@ class _Builder:
             self._depth[node] = 1 + max(self._depth.get(factor, 0) for product in key for factor in product)
         return self._known[key]
 
-    def one_of(self, variable: int, values: Sequence[int]) -> int:
+    def one_of(self, place: int, values: Sequence[int]) -> int:
         """P(variable in values)."""
-        return self.sum([(self.offsets[variable] + value,) for value in values])
+        return self.sum([(self.offsets[self.order[place]] + value,) for value in values])
 
     def free(self, first: int, last: int) -> Product:
         """A factor, if needed, that allows variables first to last - 1 any value; it keeps the circuit smooth."""
-        factors = tuple(self.one_of(v, range(self.sizes[v])) for v in range(first, last))
+        factors = tuple(self.one_of(place, range(self.sizes[self.order[place]])) for place in range(first, last))
         return (self.sum([factors]),) if factors else ()
 
     def build(self, root: int) -> Circuit:
         """The layers below ``root``, which is the last node."""
-        if root <= self.zero:  # a bare literal still needs a layer
+        if root <= self.zero:  # even a single literal needs a layer
             return Circuit(self.sizes, (np.array([[[root]]], dtype=np.int64),))
         number = list(range(self.zero + 1)) + [-1] * len(self._sums)
         count, layers = self.zero + 1, []
@@ -154,25 +157,21 @@ class _DiagramReader:
 
     def __init__(self, first_bit: Sequence[int], sizes: Sequence[int]) -> None:
         self.first_bit, self.sizes = list(first_bit), list(sizes)
-        self._tops: dict[int, tuple[int, Any, Any] | None] = {}
+        self._tops: dict[int, tuple[int, Any, Any]] = {}
         self._branches: dict[int, list[tuple[Any, list[int]]]] = {}
 
     def top(self, node: Any) -> tuple[int, Any, Any] | None:
         """The bit that the node decides on, and its successors for 1 and for 0; None for true and false."""
-        if node.id not in self._tops:
-            self._tops[node.id] = self._read(node)
-        return self._tops[node.id]
-
-    def _read(self, node: Any) -> tuple[int, Any, Any] | None:
         if node.is_true() or node.is_false():
             return None
-        if node.is_literal():
-            true, false = node.manager.true(), node.manager.false()
-            return (node.literal, true, false) if node.literal > 0 else (-node.literal, false, true)
-        # Every prime is a single bit, because the vtree is right-linear.
-        subs = {prime.literal: sub for prime, sub in node.elements()}
-        bit = max(subs)
-        return bit, subs[bit], subs[-bit]
+        if node.id not in self._tops:
+            if node.is_literal():
+                subs = {node.literal: node.manager.true(), -node.literal: node.manager.false()}
+            else:  # every prime is a single bit, because the vtree is right-linear
+                subs = {prime.literal: sub for prime, sub in node.elements()}
+            bit = max(subs)
+            self._tops[node.id] = bit, subs[bit], subs[-bit]
+        return self._tops[node.id]
 
     def position(self, node: Any) -> int:
         """The index of the variable that the node decides on; one past the last for true and false."""
@@ -194,11 +193,3 @@ class _DiagramReader:
                     targets.setdefault(there.id, (there, []))[1].append(value)
             self._branches[node.id] = list(targets.values())
         return self._branches[node.id]
-
-
-def _in_order(circuit: Circuit, sizes: Sequence[int], order: Sequence[int]) -> Circuit:
-    """The same circuit with its literals renumbered from the diagram's variable order to the user's."""
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    literals = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in order])
-    number = np.concatenate([literals, np.arange(len(literals), circuit.nodes)]).astype(np.int64)
-    return Circuit(tuple(sizes), tuple(number[layer] for layer in circuit.layers))

@@ -19,44 +19,34 @@ FEW_VALUES = 10  # values of a domain that are shown
 Value = int | str
 
 
+def _arithmetic(op: str) -> tuple[Callable[[Any, Operand], Expression], Callable[[Any, Operand], Expression]]:
+    """The methods for ``self op other`` and ``other op self``."""
+
+    def make(left: Operand, right: Operand) -> Expression:
+        return Arithmetic(op, (_number_like(left), _number_like(right)))
+
+    return make, lambda self, other: make(other, self)
+
+
+def _comparison(op: str) -> Callable[[Any, Operand], Formula]:
+    """The method for ``self op other``."""
+    return lambda self, other: _compared(op, self, other)
+
+
 class Expression(Node):
     """Anything with a value: a variable, a number, or arithmetic on them."""
 
     __slots__ = ()
     __hash__ = Node.__hash__  # == builds a formula, so expressions are hashed by identity
 
-    def __add__(self, other: Operand) -> Expression:
-        return _arithmetic("+", self, other)
-
-    def __radd__(self, other: Operand) -> Expression:
-        return _arithmetic("+", other, self)
-
-    def __sub__(self, other: Operand) -> Expression:
-        return _arithmetic("-", self, other)
-
-    def __rsub__(self, other: Operand) -> Expression:
-        return _arithmetic("-", other, self)
-
-    def __mul__(self, other: Operand) -> Expression:
-        return _arithmetic("*", self, other)
-
-    def __rmul__(self, other: Operand) -> Expression:
-        return _arithmetic("*", other, self)
-
-    def __floordiv__(self, other: Operand) -> Expression:
-        return _arithmetic("//", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Expression:
-        return _arithmetic("//", other, self)
-
-    def __mod__(self, other: Operand) -> Expression:
-        return _arithmetic("%", self, other)
-
-    def __rmod__(self, other: Operand) -> Expression:
-        return _arithmetic("%", other, self)
+    __add__, __radd__ = _arithmetic("+")
+    __sub__, __rsub__ = _arithmetic("-")
+    __mul__, __rmul__ = _arithmetic("*")
+    __floordiv__, __rfloordiv__ = _arithmetic("//")
+    __mod__, __rmod__ = _arithmetic("%")
 
     def __neg__(self) -> Expression:
-        return _arithmetic("-", 0, self)
+        return 0 - self
 
     def __abs__(self) -> Expression:
         return Arithmetic("abs", (_number_like(self),))
@@ -65,22 +55,15 @@ class Expression(Node):
         raise LogicError(f"{self} / {other} may not be a whole number: use //, or multiply the other side.")
 
     def __eq__(self, other: Operand) -> Formula:  # type: ignore[override]
-        return _comparison("==", self, other)
+        return _compared("==", self, other)
 
     def __ne__(self, other: Operand) -> Formula:  # type: ignore[override]
-        return _comparison("!=", self, other)
+        return _compared("!=", self, other)
 
-    def __lt__(self, other: Operand) -> Formula:
-        return _comparison("<", self, other)
-
-    def __le__(self, other: Operand) -> Formula:
-        return _comparison("<=", self, other)
-
-    def __gt__(self, other: Operand) -> Formula:
-        return _comparison(">", self, other)
-
-    def __ge__(self, other: Operand) -> Formula:
-        return _comparison(">=", self, other)
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
 
 
 class Arithmetic(Expression):
@@ -100,7 +83,7 @@ class Categorical(Expression):
     >>> a, colour
     (Categorical('a', 10), Categorical('colour', ['red', 'green']))
     >>> a + 1 < 5, colour == "red"
-    (((a + 1) < 5), (colour == red))
+    (((a + 1) < 5), (colour == 'red'))
     """
 
     __slots__ = ()
@@ -266,11 +249,7 @@ def few_values(variable: Categorical, show: Callable[[Value], str] = str) -> str
     return ", ".join(values if len(values) <= FEW_VALUES else [*values[: FEW_VALUES - 1], "...", values[-1]])
 
 
-def _arithmetic(op: str, left: Operand, right: Operand) -> Expression:
-    return Arithmetic(op, (_number_like(left), _number_like(right)))
-
-
-def _comparison(op: str, left: Operand, right: Operand) -> Formula:
+def _compared(op: str, left: Operand, right: Operand) -> Formula:
     if op in ("==", "!="):
         left, right = _expression(left), _expression(right)
         for variable, constant in ((left, right), (right, left)):

@@ -30,7 +30,7 @@ class Node:
         return str(self)
 
     def __str__(self) -> str:
-        return cut(fold(self, lambda node, parts: _shown(node, parts)[: LONGEST_TEXT + 1]), LONGEST_TEXT)
+        return cut(fold(self, lambda node, parts: written(node, parts)[: LONGEST_TEXT + 1]), LONGEST_TEXT)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Node:
         return self
@@ -93,14 +93,19 @@ def _rebuilt(lines: list[tuple[type[Node], str, list[int], Any]]) -> Node:
     return nodes[-1]
 
 
-def _shown(node: Node, parts: list[str]) -> str:
+def written(node: Node, parts: list[str]) -> str:
+    """The node in the constraint language, from the texts of its children; a table only says how many rows it has."""
     match node.op:
         case "variable":
             return node.data[0]
         case "number" | "text":
-            return str(node.data)
+            return repr(node.data)
         case "table":
             return f"table([{', '.join(parts)}], {len(node.data)} rows)"
-        case "not" | "abs" | "and" | "or" | "exactly_one" | "all_different":
+        case "not":
+            return f"(not {parts[0]})"
+        case "abs" | "exactly_one" | "all_different":
             return f"{node.op}({', '.join(parts)})"
-    return f"({parts[0]} {node.op} {parts[1]})"
+        case "and" | "or" if not parts:  # always and never true
+            return "exactly_one()" if node.op == "or" else "(not exactly_one())"
+    return f"({f' {node.op} '.join(parts)})"

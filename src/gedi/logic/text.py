@@ -22,7 +22,7 @@ from gedi.logic.expressions import (
     implies,
     table,
 )
-from gedi.logic.nodes import Node, cut, fold
+from gedi.logic.nodes import Node, cut, fold, written
 
 MOST_VALUES = 10_000  # of a variable
 LONGEST = 100_000  # characters; anything longer is data, not a setting
@@ -81,7 +81,7 @@ def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
     other line is a formula, and all of them must hold. A comment starts with #.
 
     >>> read_constraint("a, b : 10  # digits\\na < b")
-    (and((a < b)), [Categorical('a', 10), Categorical('b', 10)])
+    (((a < b)), [Categorical('a', 10), Categorical('b', 10)])
     """
     variables: dict[str, Categorical] = {}
     formulas = []
@@ -187,7 +187,14 @@ def write_constraint(formula: Formula, variables: Sequence[Categorical]) -> str:
     parts = formula.children if formula.op == "and" else (formula,)
 
     def write(node: Node, texts: list[str]) -> str:
-        check_text(text := _written(node, texts, names))  # at every node: shared parts double with every level
+        text = written(node, texts)
+        if node.op == "variable":
+            text = names[node.data[0]]
+        elif node.op == "table":
+            domains = [child.data[1] for child in node.children]
+            rows = [tuple(d[i] for d, i in zip(domains, row, strict=True)) for row in node.data.tolist()]
+            text = f"table([{', '.join(texts)}], {rows})"
+        check_text(text)  # at every node: shared parts double with every level
         return text
 
     text = "\n".join([*declarations, *(fold(part, write) for part in parts)])
@@ -214,26 +221,3 @@ def _written_domain(values: Sequence[Value]) -> str:
     if isinstance(values[0], int) and list(values) == list(range(values[0], values[0] + len(values))):
         return str(len(values)) if values[0] == 0 else f"{values[0]}..{values[-1]}"
     return " ".join(map(str, values))
-
-
-def _written(node: Node, parts: list[str], names: dict[str, str]) -> str:
-    match node.op:
-        case "variable":
-            return names[node.data[0]]
-        case "number":
-            return str(node.data)
-        case "text":
-            return repr(node.data)
-        case "table":
-            domains = [child.data[1] for child in node.children]
-            rows = [tuple(d[i] for d, i in zip(domains, row, strict=True)) for row in node.data.tolist()]
-            return f"table([{', '.join(parts)}], {rows})"
-        case "not":
-            return f"(not {parts[0]})"
-        case "abs" | "exactly_one" | "all_different":
-            return f"{node.op}({', '.join(parts)})"
-        case "and" | "or" if parts:
-            return f"({f' {node.op} '.join(parts)})"
-        case "and" | "or":  # of nothing: always and never true
-            return "exactly_one()" if node.op == "or" else "(not exactly_one())"
-    return f"({parts[0]} {node.op} {parts[1]})"

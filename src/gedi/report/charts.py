@@ -18,7 +18,7 @@ BINS = 48
 DASHES = ("solid", "dot", "dash", "dashdot", "longdash")
 COLUMNS = 24  # in the chart of profiles
 TOP = 5  # columns named for each cluster
-TELLING = 0.5  # standard deviations; smaller differences are not mentioned
+DISTINCTIVE = 0.5  # standard deviations; smaller differences are not mentioned
 
 
 def chart(data: list[dict[str, Any]], *, height: int = 360, **layout: Any) -> Chart:
@@ -29,6 +29,12 @@ def axis(title: str = "", **options: Any) -> dict[str, Any]:
     return ({"title": {"text": title}} if title else {}) | options
 
 
+def scatter(name: str, points: np.ndarray, *, mode: str = "markers", **more: Any) -> dict[str, Any]:
+    """A trace of points [n, 2]."""
+    x, y = compact(points[:, 0]), compact(points[:, 1])
+    return {"type": "scatter", "mode": mode, "name": name, "x": x, "y": y, **more}
+
+
 def clusters_as_traces(
     points: np.ndarray,
     cluster: np.ndarray,
@@ -37,19 +43,12 @@ def clusters_as_traces(
     places: np.ndarray | None = None,
     **more: Any,
 ) -> list[dict[str, Any]]:
-    """One scatter trace per cluster, each with its own colour and symbol; ``places`` go along as custom data."""
+    """One scatter trace per cluster, each with its own colour and symbol; ``places`` become its custom data."""
     traces = []
     for k in np.unique(cluster).tolist():
         mine = np.flatnonzero(cluster == k)
-        trace: dict[str, Any] = {
-            "type": "scatter",
-            "mode": "markers",
-            "name": f"cluster {k}",
-            "x": compact(points[mine, 0]),
-            "y": compact(points[mine, 1]),
-            "marker": {"color": colour(k), "symbol": symbol(k), "size": 6, "opacity": 0.8, "line": {"width": 0}},
-            **more,
-        }
+        marker = {"color": colour(k), "symbol": symbol(k), "size": 6, "opacity": 0.8, "line": {"width": 0}}
+        trace = scatter(f"cluster {k}", points[mine], marker=marker, **more)
         if text is not None:
             trace |= {"text": [text[i] for i in mine], "hovertemplate": "%{text}<extra></extra>"}
         if places is not None:
@@ -62,17 +61,18 @@ def clusters_as_traces(
 
 
 def two_directions(embedding: np.ndarray) -> np.ndarray:
-    """The two main directions of the embedding (PCA), with signs fixed so that the picture never flips."""
+    """The embedding along its two main directions (PCA), with signs fixed so that the picture never flips."""
+    from sklearn.utils.extmath import svd_flip
+
     centred = embedding - embedding.mean(0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
-    directions = directions[:2]
-    signs = np.sign(directions[np.arange(len(directions)), np.abs(directions).argmax(1)])
-    points = centred @ (directions * np.where(signs == 0, 1, signs)[:, None]).T
+    left, _, directions = np.linalg.svd(centred, full_matrices=False)
+    _, directions = svd_flip(left, directions, u_based_decision=False)
+    points = centred @ directions[:2].T
     return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
 
 
 def embedding_map(answers: Answers, labels: Sequence[str] | None, shown: np.ndarray, *, thumbnails: bool) -> Chart:
-    """Rows where the embedding puts them. With thumbnails, the page itself draws what the reader hovers over."""
+    """Rows at their place in the embedding. With thumbnails, the page shows its own picture instead of a hover text."""
     points = two_directions(answers.embedding)[shown]
     cluster = answers.cluster[shown]
     text = [describe(answers, i, labels) for i in shown]
@@ -104,7 +104,7 @@ def embedding_map(answers: Answers, labels: Sequence[str] | None, shown: np.ndar
 
 
 def describe(answers: Answers, row: int, labels: Sequence[str] | None) -> str:
-    """One row in words."""
+    """The hover text of a row."""
     said = [
         f"row {row} of the sample",
         f"cluster {answers.cluster[row]}, probability {answers.confidence[row]:.3f}",
@@ -117,7 +117,7 @@ def describe(answers: Answers, row: int, labels: Sequence[str] | None) -> str:
 
 
 def spectrum_chart(embedding: np.ndarray) -> Chart:
-    """How much of the embedding lies in each of its directions."""
+    """How much of the embedding lies along each of its directions."""
     shares = spectrum(embedding)[:32]
     bars = {
         "type": "bar",
@@ -133,7 +133,7 @@ def spectrum_chart(embedding: np.ndarray) -> Chart:
 
 
 def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
-    """Scores of several sets of rows as outlines; outliers are counted in the outermost bins."""
+    """Histograms of the scores of several sets of rows, as outlines; outliers are counted in the outermost bins."""
     own = next(iter(scores.values()))
     low, high = np.quantile(own, [0.002, 0.998])
     width = max(float(high - low), 1e-9)
@@ -144,19 +144,12 @@ def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
     traces = []
     for i, (name, values) in enumerate(scores.items()):
         counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] / len(values)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": literal(name),
-                "x": compact((edges[1:] + edges[:-1]) / 2),
-                "y": compact(100 * counts),
-                "line": {"shape": "hvh", "width": 2, "color": colour(i), "dash": DASHES[i % len(DASHES)]},
-                "fill": "tozeroy" if i == 0 else "none",
-                "hovertemplate": "%{y:.1f} % at %{x:.3g}",
-            }
-        )
-    # Noise that all falls into one bin must not flatten the data.
+        outline = np.column_stack([(edges[1:] + edges[:-1]) / 2, 100 * counts])
+        line = {"shape": "hvh", "width": 2, "color": colour(i), "dash": DASHES[i % len(DASHES)]}
+        fill = "tozeroy" if i == 0 else "none"
+        hover = "%{y:.1f} % at %{x:.3g}"
+        traces.append(scatter(literal(name), outline, mode="lines", line=line, fill=fill, hovertemplate=hover))
+    # A spike of noise in a single bin must not flatten the data.
     highest = 1.6 * max(traces[0]["y"])
     return chart(traces, height=320, xaxis=axis(title), yaxis=axis("% of rows", range=[0, highest]))
 
@@ -166,7 +159,7 @@ def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
 
 @dataclass(frozen=True)
 class Profile:
-    """One cluster in words: the columns in which it differs most, and by how many standard deviations."""
+    """The columns in which a cluster differs most, and by how many standard deviations."""
 
     cluster: int
     rows: int
@@ -190,18 +183,18 @@ def differences(rows: np.ndarray, cluster: np.ndarray, n_clusters: int) -> np.nd
 
 
 def profiles(sample: DataSample, cluster: np.ndarray, found: np.ndarray) -> list[Profile]:
-    """The most telling columns of each cluster, from the `differences` found."""
+    """The most distinctive columns of each cluster, from its `differences`."""
     made = []
     for k, line in enumerate(found):
         if np.isnan(line).all():
             continue
-        top = [i for i in np.argsort(-np.abs(line), kind="stable")[:TOP] if abs(line[i]) >= TELLING]
+        top = [i for i in np.argsort(-np.abs(line), kind="stable")[:TOP] if abs(line[i]) >= DISTINCTIVE]
         made.append(Profile(k, int((cluster == k).sum()), [(sample.feature(int(i)), float(line[i])) for i in top]))
     return made
 
 
 def profile_chart(sample: DataSample, found: np.ndarray) -> Chart | None:
-    """Clusters against the most telling columns, as a heat map of the `differences` found."""
+    """Heat map of the `differences`: the most distinctive columns against the clusters."""
     used = np.flatnonzero(~np.isnan(found).all(axis=1))
     if not len(used):
         return None
@@ -210,7 +203,7 @@ def profile_chart(sample: DataSample, found: np.ndarray) -> Chart | None:
     z = found[np.ix_(used, columns)].T
     top = max(1.0, float(np.abs(z).max()))
     names = [literal(sample.feature(int(i))) for i in columns]
-    # The page shines through, light or dark, so that the numbers in the cells can be read.
+    # Half transparent, so that the numbers in the cells are readable in light and dark mode.
     below, above = ("rgba({},{},{},0.6)".format(*rgb(i)) for i in (0, 3))
     heat = {
         "type": "heatmap",

@@ -1,4 +1,4 @@
-"""Several runs side by side: what differs in their settings, their measures, their curves, and whether they agree."""
+"""Several runs side by side: settings that differ, measures, curves, and whether the clusterings agree."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES, headline, overall
 
 MOST = 12  # runs on one page
-SMALL = 600  # points of each of the small maps
+SMALL = 600  # points in each of the small maps
 UNITS = {GAP: "nats", OBJECTIVE: "label-free objective", "clustering_augment": "loss", "negative_free": "loss"}
 
 
 def comparison_page(runs: list[RunView]) -> str:
-    """One page about several runs."""
+    """The page that compares several runs."""
     names = distinct([run.name for run in runs])
     charts = {f"curve-{name}": made for name in UNITS if (made := _overlaid(runs, names, name)) is not None}
     shared, members = shared_clusterings(runs)
     context: dict[str, Any] = {"agreement": None, "maps": []}
-    context["apart"] = [name for i, name in enumerate(names) if i not in members and has_clustering(runs[i])]
+    context["apart"] = [name for i, name in enumerate(names) if i not in members and runs[i].clusters is not None]
     if len(members) > 1:
-        context["agreement"] = agreement(members)
+        context["agreement"] = [[nmi(a, b) for b in members.values()] for a in members.values()]
         context["shared"] = shared.sample
         for i, made in _maps(shared, members).items():
             charts[f"clusters-{i}"] = made
@@ -72,9 +72,9 @@ def differing(settings: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
 MEASURES = [
     ("NMI with the labels (not used in training)", lambda r: score(r.label_scores.get("nmi"))),
     ("accuracy with the labels (not used in training)", lambda r: score(r.label_scores.get("accuracy"))),
-    ("objective (label-free; compare runs of the same settings)", lambda r: short(r.results.get("objective"))),
-    ("where the clusters come from", lambda r: CANDIDATES.get(r.measures.winner, r.measures.winner) or "–"),
-    ("how that was judged, by neighbours and walks (0 is best, 1 is chance)", lambda r: short(r.measures.unexplained)),
+    ("objective (label-free; comparable only between equal settings)", lambda r: short(r.results.get("objective"))),
+    ("source of the clusters", lambda r: CANDIDATES.get(r.measures.winner, r.measures.winner) or "–"),
+    ("unexplained by neighbours and walks (0 is best, 1 is chance)", lambda r: short(r.measures.unexplained)),
     ("mean certainty of a row’s cluster", lambda r: percent(r.measures.confidence)),
     ("rows between clusters", lambda r: percent(r.measures.unsure)),
     ("rows that keep their cluster under noise", lambda r: percent(r.measures.keeps_noise)),
@@ -83,46 +83,34 @@ MEASURES = [
     ("entropy of the cluster sizes", lambda r: percent(r.measures.entropy)),
     ("effective rank of the embedding", lambda r: short(r.measures.effective_rank)),
     ("log p tells data from noise (AUROC)", lambda r: score(r.measures.noise_auroc)),
-    ("samples can be told from data (50 % is best)", lambda r: percent(r.measures.sample_test)),
+    ("accuracy of telling samples from data (50 % is best)", lambda r: percent(r.measures.sample_test)),
     ("energy gap late in training", lambda r: short(r.measures.energy_gap)),
-    ("seconds of training", lambda r: short(r.results.get("seconds"))),
+    ("training time in seconds", lambda r: short(r.results.get("seconds"))),
     ("gradient evaluations of the sampler and walks", lambda r: short(r.results.get("gradient_evaluations"))),
 ]
 
 
 def shared_clusterings(runs: list[RunView]) -> tuple[RunView, dict[int, np.ndarray]]:
-    """The run whose rows are shared, and the clusters that each run gives those rows, by the run's index.
+    """The first run with clusters, and the clusters of its rows in every run, by the run's index.
 
-    The rows are those of the first run with clusters. Runs whose rows may differ are left out.
+    Runs whose rows may differ are left out.
     """
-    first = next((run for run in runs if has_clustering(run)), runs[0])
-    return first, {
-        i: run.answers.cluster for i, run in enumerate(runs) if run.answers is not None and same_rows(run, first)
-    }
-
-
-def has_clustering(run: RunView) -> bool:
-    return run.answers is not None and run.measures.has_clusters
+    first = next((run for run in runs if run.clusters is not None), runs[0])
+    return first, {i: run.clusters for i, run in enumerate(runs) if run.clusters is not None and same_rows(run, first)}
 
 
 def same_rows(run: RunView, other: RunView) -> bool:
-    """Whether two runs have clusters of the same rows, in the same order.
+    """Whether two runs with clusters show the same rows, in the same order.
 
-    Data given by hand is one table, from which each run reads its own columns: two draws of the same size are the same
-    draw. Samples kept with the runs must be equal in all numbers and names, since tables of the same name may differ.
+    With --data, all runs read one table, each its own columns: samples of the same size are then the same rows. Samples
+    kept with the runs must have equal numbers and names, since tables of the same name may differ.
     """
-    if not (has_clustering(run) and has_clustering(other)) or run.is_given != other.is_given:
-        return False
     ours, theirs = run.sample, other.sample
-    assert ours is not None and theirs is not None
+    if ours is None or theirs is None or run.is_given != other.is_given:
+        return False
     if run.is_given:
         return (ours.name, ours.total, len(ours.rows)) == (theirs.name, theirs.total, len(theirs.rows))
     return ours.feature_names == theirs.feature_names and np.array_equal(ours.rows, theirs.rows)
-
-
-def agreement(members: dict[int, np.ndarray]) -> list[list[float]]:
-    """NMI between every two clusterings of the same rows."""
-    return [[nmi(a, b) for b in members.values()] for a in members.values()]
 
 
 def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
@@ -130,15 +118,11 @@ def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
     from scipy.optimize import linear_sum_assignment
     from sklearn.metrics.cluster import contingency_matrix
 
-    ours = np.unique(cluster)
-    table = contingency_matrix(cluster, reference)
-    rows, columns = linear_sum_assignment(table, maximize=True)
-    names = dict(zip(ours[rows].tolist(), np.unique(reference)[columns].tolist(), strict=True))
-    free = (k for k in range(len(ours) + int(reference.max()) + 1) if k not in names.values())
-    for k in ours.tolist():
-        if k not in names:
-            names[k] = next(free)
-    return np.array([names[int(k)] for k in cluster])
+    table = np.asarray(contingency_matrix(cluster, reference))
+    numbers = np.concatenate([np.unique(reference), reference.max() + 1 + np.arange(len(table))])
+    # One more column for each cluster, since there may be more clusters than in the reference.
+    _, columns = linear_sum_assignment(np.pad(table, ((0, 0), (0, len(table)))), maximize=True)
+    return numbers[columns][np.unique(cluster, return_inverse=True)[1]]
 
 
 def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
@@ -162,7 +146,7 @@ def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
 
 
 def _overlaid(runs: list[RunView], names: list[str], measure: str) -> Chart | None:
-    """One measure of all runs."""
+    """One measure, with a line for each run."""
     traces: list[dict[str, Any]] = []
     for i, (run, name) in enumerate(zip(runs, names, strict=True)):
         traces += curves(History(run.history, []), [measure], prefix=literal(name), first_colour=i)

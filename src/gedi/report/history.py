@@ -1,4 +1,4 @@
-"""The history of training as curves: losses, energy gap and objective, with the guard's events marked on them."""
+"""Training curves: losses, energy gap and objective, with the guard's events marked on them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gedi.report.charts import Chart, axis, chart
 from gedi.report.look import colour, compact, literal, number
 from gedi.report.measures import few
 
-STAGE_NAMES = {"step1": "density", "step2": "clusters"}  # and what each of them trains
-CURVE_POINTS = 300  # of one curve
+STAGE_NAMES = {"step1": "density", "step2": "clusters"}  # what each stage trains
+CURVE_POINTS = 300  # in one curve
 GAP, OBJECTIVE = "generative", "objective"
 NAMES = {
     GAP: "energy gap",
@@ -30,6 +30,8 @@ NAMES = {
     "walk_distance": "length of the walks",
     "walk_log_density_change": "change of log p along walks",
 }
+# Terms that end before training does. Later lines of history repeat their last value.
+ENDING = ("neutral_clustering_augment", "neutral_clustering_dam", "anchor")
 DIAGNOSTICS = ("energy_size", "gradient_norm", "at_box", "walk_distance", "walk_log_density_change")
 EVENT_COLUMNS = ("stage", "iteration", "seen", "action", "remedy")
 MOST_CURVES = 12  # measures in one chart
@@ -38,7 +40,7 @@ MOST_CURVES = 12  # measures in one chart
 class History:
     """Lines of an untrusted metrics.jsonl, in order on one axis of iterations.
 
-    ``chosen``: the iteration of step 2 after which the best clusters went on alone, if there was a choice.
+    ``chosen`` is the iteration of step 2 at which the best candidate was chosen, if there was a choice.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class History:
     def curve(self, name: str) -> tuple[list[Any], list[Any]]:
         """Positions and values of one measure."""
         points = [(self.place(line), value) for line in self.lines if (value := number(line.get(name))) is not None]
+        while name in ENDING and len(points) > 1 and points[-1][1] == points[-2][1]:
+            points.pop()
         points = [points[i] for i in few(len(points), CURVE_POINTS)]
         return [x for x, _ in points], compact([y for _, y in points])
 
@@ -79,7 +83,7 @@ class History:
 
 
 def _is_place(line: dict[str, Any]) -> bool:
-    """Whether a line says which iteration it comes from."""
+    """Whether a line has a valid stage and iteration."""
     iteration = line.get("iteration")
     return type(iteration) is int and 0 <= iteration < 2**40 and line.get("stage") in list(STAGE_NAMES)
 
@@ -114,7 +118,7 @@ def curves(history: History, names: list[str], *, prefix: str = "", first_colour
                 "type": "scatter",
                 "mode": "lines" if len(x) > 1 else "markers",
                 "name": prefix or literal(NAMES.get(name, shown(name, 30))),
-                "showlegend": True,  # a single line, too
+                "showlegend": True,  # even for a single line
                 "x": x,
                 "y": y,
                 "line": {"color": colour(first_colour + i), "width": 2},

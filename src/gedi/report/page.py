@@ -25,25 +25,22 @@ MARK = b'<meta name="generator" content="gedi '  # how we recognise our own page
 
 def render(template: str, *, title: str, charts: dict[str, Chart] | None = None, **context: Any) -> str:
     """The page as text. Everything from files is escaped, and the page's policy allows no scripts but ours."""
-    scripts = [_plotly(), _script()] if charts else []
+    scripts = [_plotly(), _text("page.js")] if charts else []
     allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            title=title,
-            charts=charts or {},
-            scripts=[Markup(script) for script in scripts],
-            style=Markup(_text("style.css")),
-            policy=policy,
-            generator=Markup(GENERATOR),
-            version=__version__,
-            **context,
-        )
+    page = _environment().get_template(template)
+    return page.render(
+        title=title,
+        charts=charts or {},
+        scripts=[Markup(script) for script in scripts],
+        style=Markup(_text("style.css")),
+        policy=policy,
+        generator=Markup(GENERATOR),
+        version=__version__,
+        **context,
     )
 
 
@@ -90,10 +87,6 @@ def _plotly() -> str:
 
 
 @cache
-def _script() -> str:
-    return _text("page.js")
-
-
 def _text(name: str) -> str:
     return (resources.files("gedi.report") / "templates" / name).read_text(encoding="utf-8")
 

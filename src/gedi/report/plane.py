@@ -1,4 +1,4 @@
-"""Charts of models of two features: clusters over decision regions, energy, walks, samples."""
+"""Charts of models with two features: clusters over decision regions, energy, walks and samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from gedi.report.charts import POINTS, Chart, axis, chart, clusters_as_traces, describe
+from gedi.report.charts import POINTS, Chart, axis, chart, clusters_as_traces, describe, scatter
 from gedi.report.images import data_uri
 from gedi.report.look import PALETTE, colour, compact, rgb
 from gedi.report.measures import Answers, can_walk, few, walked
@@ -21,13 +21,13 @@ CUT_OFF = 12.0  # nats below typical data at which the energy is cut off
 WALKS = 80
 MARGIN = 0.12
 PROPORTIONS = 1.35  # width over height of a chart
-Window = list[tuple[float, float]]  # (low, high) of either axis
+Window = list[tuple[float, float]]  # (low, high) of each axis
 
 
 def plane_charts(
     answers: Answers, samples: np.ndarray | None, labels: Sequence[str] | None, names: tuple[str, str]
 ) -> dict[str, Chart]:
-    """All charts of the plane for which the run has something to show, by name."""
+    """The charts of the plane by name, as far as the run has something to show."""
     window = _window(answers.rows)
     charts = {"clusters": _clusters(answers, labels, window)}
     if answers.model.has_density:
@@ -38,7 +38,9 @@ def plane_charts(
         if can_walk(answers.model):
             charts["walks"] = chart([lines, *_walks(answers)])
         if samples is not None:
-            charts["samples"] = chart([lines, _samples(samples)])
+            marker = {"size": 5, "color": colour(2), "opacity": 0.75}
+            hover = "%{x:.3g}, %{y:.3g}<extra>sample</extra>"
+            charts["samples"] = chart([lines, scatter("sample", samples, marker=marker, hovertemplate=hover)])
     (left, right), (bottom, top) = window
     for made in charts.values():
         made["layout"] |= {
@@ -128,34 +130,9 @@ def _walks(answers: Answers) -> list[dict[str, Any]]:
         ("start", paths[:, 0], {"size": 4, "color": PALETTE[0]}),
         ("end in another cluster", paths[crossed, -1], {"size": 9, "color": PALETTE[4], "symbol": "x"}),
     ]
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "walk",
-            "x": compact(ink[:, 0]),
-            "y": compact(ink[:, 1]),
-            "line": {"color": PALETTE[3], "width": 1.6},
-            "hoverinfo": "skip",
-        }
-    ]
-    for name, points, marker in ends:
-        if len(points):
-            x, y = compact(points[:, 0]), compact(points[:, 1])
-            traces.append({"type": "scatter", "mode": "markers", "name": name, "x": x, "y": y, "marker": marker})
-    return traces
-
-
-def _samples(samples: np.ndarray) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "sample",
-        "x": compact(samples[:, 0]),
-        "y": compact(samples[:, 1]),
-        "marker": {"size": 5, "color": colour(2), "opacity": 0.75},
-        "hovertemplate": "%{x:.3g}, %{y:.3g}<extra>sample</extra>",
-    }
+    line = {"color": PALETTE[3], "width": 1.6}
+    traces = [scatter("walk", ink, mode="lines", line=line, hoverinfo="skip")]
+    return traces + [scatter(name, points, marker=marker) for name, points, marker in ends if len(points)]
 
 
 def walk_paths(model: TrainedModel, x: np.ndarray, *, n: int, seed: int = 0) -> np.ndarray:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from gedi.data.streaming import take
-from gedi.evaluation import auroc
+from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report import charts as make
 from gedi.report.charts import POINTS, Chart
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
 from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures
 from gedi.report.look import literal, number, percent, short
-from gedi.report.measures import UNSURE, Answers, few, foreign_rows, guard_events
+from gedi.report.measures import UNSURE, Answers, few, guard_events
 from gedi.report.page import render
 from gedi.report.plane import plane_charts
 from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES, headline, overall
 from gedi.training.cost import duration
 
-LARGEST_TABLE = 30  # clusters or labels in the table that counts one against the other
-NAMED = 20  # unreadable files that are named
+LARGEST_TABLE = 30  # clusters or labels in the table of clusters against labels
+NAMED = 20  # unreadable files listed by name
 COST_PARTS = {
     "sgld": "sampling (SGLD)",
     "dam": "walks (DAM)",
@@ -36,7 +35,7 @@ COST_PARTS = {
 
 
 def run_page(run: RunView) -> str:
-    """The whole page of a run."""
+    """The report of a run."""
     history = History(run.history, guard_events(run.results), chosen=chosen_at(run))
     charts = {f"training-{name}": made for name, made in training_charts(history).items()}
     context: dict[str, Any] = {
@@ -46,7 +45,8 @@ def run_page(run: RunView) -> str:
         "judgements": run.judgements,
         "measures": run.measures,
         "left_out": left_out(run.results),
-        "candidates": candidate_table(run),
+        "candidates": run.measures.ranking,
+        "candidate_names": CANDIDATES,
         "has_choice": history.choice is not None,
         "has_constraint": bool(_within(run.settings, "objective", "symbolic")),
         "random_heads": _within(run.settings, "heads", "random"),
@@ -68,7 +68,7 @@ def run_page(run: RunView) -> str:
 
 
 def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[str, Any]:
-    """What is shown of this kind of data; charts are added to ``charts``."""
+    """The sections for this kind of data; charts are added to ``charts``."""
     assert run.sample is not None
     model, context = answers.model, {}
     images = run.kind == "images"
@@ -80,7 +80,7 @@ def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[
     if images:
         assert model.image_shape is not None
         painter = Painter(model.image_shape, float(answers.rows.min()), float(answers.rows.max()))
-        context["sheet"] = asdict(painter.sheet(answers.rows[shown_rows]))
+        context["sheet"] = painter.sheet(answers.rows[shown_rows])
         context["exemplars"] = exemplars(painter, answers)
         if run.samples is not None:
             context["drawn"] = sample_pictures(model, painter, answers.rows, run.samples)
@@ -99,7 +99,7 @@ def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[
 
 
 def _foreign(run: RunView, answers: Answers, charts: dict[str, Chart]) -> list[list[str]]:
-    """Histograms of data against what is not data, and how well either score tells them apart."""
+    """Histograms of data and of rows that are not data, and how well both scores tell them apart."""
     others = foreign_rows(answers.rows)
     if run.samples is not None:
         others = {"own samples": run.samples} | others
@@ -117,7 +117,7 @@ def _foreign(run: RunView, answers: Answers, charts: dict[str, Chart]) -> list[l
 
 
 def about(run: RunView) -> list[tuple[str, str]]:
-    """The run in a few words, for the top of the page."""
+    """Key facts about the run, for the top of the page."""
     results, model = run.results, run.model
     own = shown(str(results.get("data") or (run.sample.name if run.sample else "unknown")))
     facts = [("data", own)]
@@ -136,7 +136,7 @@ def about(run: RunView) -> list[tuple[str, str]]:
 
 
 def left_out(results: dict[str, Any]) -> str | None:
-    """How many image files could not be read, and the names of the first of them; None if all could."""
+    """How many image files could not be read, and the names of the first few; None if all could."""
     names = results.get("unreadable")
     if not isinstance(names, list) or not names:
         return None
@@ -147,40 +147,24 @@ def left_out(results: dict[str, Any]) -> str | None:
 
 def cluster_table(answers: Answers, labels: Sequence[str] | None) -> list[dict[str, Any]]:
     """One line per cluster."""
-    count = answers.probability.shape[1]
-    sizes = np.bincount(answers.cluster, minlength=count)
+    sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
     lines = []
-    for k in range(count):
-        mine = answers.cluster == k
-        some = bool(mine.any())
-        line: dict[str, Any] = {
-            "cluster": k,
-            "rows": int(sizes[k]),
-            "share": float(sizes[k] / sizes.sum()),
-            "bar": float(100 * sizes[k] / sizes.max()),
-            "confidence": float(answers.confidence[mine].mean()) if some else None,
-            "unsure": float((answers.confidence[mine] < UNSURE).mean()) if some else None,
-            "label": None,
-        }
-        if labels is not None and some:
-            ((name, often),) = Counter(labels[int(i)] for i in np.flatnonzero(mine)).most_common(1)
-            line["label"] = f"{name} ({percent(often / int(sizes[k]))})"
+    for k, rows in enumerate(sizes.tolist()):
+        mine = np.flatnonzero(answers.cluster == k)
+        line = {"cluster": k, "rows": rows, "share": rows / len(answers.rows), "bar": 100 * rows / int(sizes.max())}
+        line |= dict.fromkeys(("confidence", "unsure", "label"))
+        if rows:
+            confidence = answers.confidence[mine]
+            line |= {"confidence": float(confidence.mean()), "unsure": float((confidence < UNSURE).mean())}
+        if rows and labels is not None:
+            ((name, often),) = Counter(labels[i] for i in mine.tolist()).most_common(1)
+            line["label"] = f"{name} ({percent(often / rows)})"
         lines.append(line)
     return lines
 
 
-def candidate_table(run: RunView) -> list[dict[str, Any]]:
-    """What competed for the clusters, the best first."""
-    measures = run.measures
-    ordered = sorted(measures.candidates.items(), key=lambda item: (item[1], item[0] != measures.winner))
-    return [
-        {"name": CANDIDATES.get(name, name), "judged": judged, "won": name == measures.winner}
-        for name, judged in ordered
-    ]
-
-
 def chosen_at(run: RunView) -> float | None:
-    """The iteration of step 2 after which the best candidate went on alone; None if there was no choice."""
+    """The iteration of step 2 at which the best candidate was chosen; None if there was no choice."""
     choose, iterations = _within(run.settings, "heads", "choose"), _within(run.settings, "step2", "iterations")
     if not run.measures.candidates or number(choose) is None or number(iterations) is None:
         return None
@@ -188,7 +172,7 @@ def chosen_at(run: RunView) -> float | None:
 
 
 def _within(settings: Any, *names: str) -> Any:
-    """A setting, or None if a run has none of that name."""
+    """A nested setting, or None if the run has no such setting."""
     for name in names:
         settings = settings.get(name) if isinstance(settings, dict) else None
     return settings
@@ -196,13 +180,13 @@ def _within(settings: Any, *names: str) -> Any:
 
 def against_labels(run: RunView) -> dict[str, Any] | None:
     """Agreement with the labels, if there are any. They were not used in training."""
-    if run.labels is None or run.sample is None or run.answers is None or not run.measures.has_clusters:
+    if run.labels is None or run.sample is None or run.clusters is None:
         return None
     labels, places = np.unique(run.labels, return_inverse=True)
     counts = None
     if len(labels) <= LARGEST_TABLE and run.measures.n_clusters <= LARGEST_TABLE:
         table = np.zeros((run.measures.n_clusters, len(labels)), dtype=int)
-        np.add.at(table, (run.answers.cluster, places), 1)
+        np.add.at(table, (run.clusters, places), 1)
         names = [run.sample.label(int(value)) for value in labels]
         counts = {"names": names, "rows": table.tolist(), "most": max(1, int(table.max()))}
     return {"scores": run.label_scores, "counts": counts, "whole": bool(run.written_scores) or run.sample.is_whole}
@@ -233,7 +217,7 @@ def _plain(value: Any) -> str:
 
 
 def provenance(results: dict[str, Any]) -> list[tuple[str, str]]:
-    """A run's provenance, as the run recorded it."""
+    """Provenance and hardware, as recorded by the run."""
     written = results.get("provenance")
     facts = [(k, shown(v, 300)) for k, v in flat(written)] if isinstance(written, dict) else []
     hardware = results.get("hardware")

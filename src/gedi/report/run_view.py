@@ -28,7 +28,7 @@ ROW_SAMPLES, IMAGE_SAMPLES = 500, 96
 
 @dataclass(eq=False)
 class RunView:
-    """One run, and what is computed from it once and shown in several places."""
+    """One run, and everything computed from it for its pages; each part is computed once."""
 
     folder: Path
     name: str
@@ -71,6 +71,11 @@ class RunView:
         return judge(self.measures)
 
     @property
+    def clusters(self) -> np.ndarray | None:
+        """The cluster of each row; None without rows or without at least two clusters."""
+        return self.answers.cluster if self.answers is not None and self.measures.has_clusters else None
+
+    @property
     def labels(self) -> np.ndarray | None:
         return None if self.sample is None else self.sample.labels
 
@@ -85,9 +90,9 @@ class RunView:
     @cached_property
     def label_scores(self) -> dict[str, float]:
         """Agreement with the labels of the data shown; empty without labels or clusters."""
-        if self.written_scores or self.labels is None or self.answers is None or not self.measures.has_clusters:
+        if self.written_scores or self.labels is None or self.clusters is None:
             return self.written_scores
-        found = clustering_scores(self.labels, self.answers.cluster)
+        found = clustering_scores(self.labels, self.clusters)
         return {name: found[name] for name in SCORES}
 
     @cached_property
@@ -106,7 +111,7 @@ class RunView:
 
 
 def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
-    """A RUN folder, finished or diverged. ``model`` is the model in it, for a caller that already has it in memory."""
+    """A RUN folder, finished or diverged. Pass ``model`` if it is already in memory."""
     name = shown(folder.resolve().name, 80)
     if model is None and os.path.lexists(folder / runs.MODEL):
         model = runs.load(folder)
@@ -125,7 +130,7 @@ def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
 
 
 def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:
-    """The sample kept with the run, or else one drawn from its data, if that is still where the plan says."""
+    """The sample kept with the run, or else one drawn from its data if that is still in its place, unchanged."""
     kept = read_sample(folder, model.n_features)
     if kept is not None or not os.path.lexists(folder / runs.PLAN):
         return kept
