@@ -55,7 +55,7 @@ def progress_bar() -> Iterator[Callable[[Progress], None]]:
         TimeRemainingColumn(table_column=Column(min_width=7, **fixed)),
         TextColumn("{task.fields[values]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
     ]
-    shown = {"generative": "energy gap", "objective": "objective", "negative_free": "L_NF"}
+    shown = {"denoising_error": "denoising error", "objective": "objective", "negative_free": "L_NF"}
     shown |= {"clustering_augment": "L_DI(T)", "clustering_dam": "L_DI(p)"}
     with Bar(*columns, console=err, expand=True) as bar:
         tasks: dict[str, Any] = {}
@@ -66,6 +66,7 @@ def progress_bar() -> Iterator[Callable[[Progress], None]]:
             values = "  ".join(
                 f"{label} {progress.values[k]:.3g}" for k, label in shown.items() if k in progress.values
             )
-            bar.update(tasks[progress.stage], completed=progress.iteration, values=values)
+            # The total falls once a curve has settled.
+            bar.update(tasks[progress.stage], completed=progress.iteration, total=progress.total, values=values)
 
         yield report

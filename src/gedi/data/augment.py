@@ -19,7 +19,7 @@ from gedi.data.scaled_rows import Rows
 from gedi.errors import ConfigError
 from gedi.settings import Natural, NotNegative, Rule, Share
 
-Augment = Callable[[torch.Tensor, torch.Tensor, torch.Generator], tuple[torch.Tensor, torch.Tensor]]
+Augment = Callable[..., tuple[torch.Tensor, torch.Tensor]]  # see `row_augmentation`
 HALF_TURN = Rule("lie between 0 and 0.5", lambda turn: 0 <= turn <= 0.5)
 
 

@@ -11,10 +11,12 @@ from gedi.report.measures import few
 
 STAGE_NAMES = {"step1": "density", "step2": "clusters"}  # what each stage trains
 CURVE_POINTS = 300  # in one curve
-GAP, OBJECTIVE = "generative", "objective"
+GAP, ERROR, OBJECTIVE = "generative", "denoising_error", "objective"
 NAMES = {
     GAP: "energy gap",
+    ERROR: "denoising error",
     OBJECTIVE: "objective",
+    "denoising": "denoising error of a batch",
     "clustering_augment": "L_DI, augmented views",
     "clustering_dam": "L_DI, ends of walks",
     "neutral_clustering_augment": "neutral head, augmented views",
@@ -89,9 +91,10 @@ def _is_place(line: dict[str, Any]) -> bool:
 
 
 def training_charts(history: History) -> dict[str, Chart]:
-    """Losses, energy gap, objective and diagnostics; charts without any values are left out."""
-    losses = [n for n in history.names() if n not in (GAP, OBJECTIVE, *DIAGNOSTICS)]
+    """Denoising error, energy gap, losses, objective and diagnostics; charts without any values are left out."""
+    losses = [n for n in history.names() if n not in (GAP, ERROR, OBJECTIVE, *DIAGNOSTICS)]
     wanted = {
+        "error": ([ERROR], "share of the noise", {}),
         "gap": ([GAP], "nats", {}),
         "losses": (losses, "loss", {}),
         "objective": ([OBJECTIVE], "label-free objective", {}),

@@ -81,6 +81,7 @@ class Measures:
     energy_gap: float | None = None  # mean |log p of samples - log p of data| late in training
     energy_spread: float | None = None  # standard deviation of log p over the data
     candidates: dict[str, float] = field(default_factory=dict)  # clusterings that competed, and their scores
+    winner: str | None = None  # the candidate that the clusters come from
 
     @property
     def empty(self) -> int:
@@ -90,11 +91,6 @@ class Measures:
     def ranking(self) -> list[tuple[str, float]]:
         """The candidates, best first; those that are equally good stay in their order."""
         return sorted(self.candidates.items(), key=lambda item: item[1])
-
-    @property
-    def winner(self) -> str | None:
-        """The candidate that the clusters come from."""
-        return self.ranking[0][0] if self.candidates else None
 
     @property
     def unexplained(self) -> float | None:
@@ -123,7 +119,8 @@ def measure(
         "warnings": [(f"{e.get('seen')}.", str(e.get("remedy"))) for e in events if e.get("action") == "warned"],
         "diverged": str(results["diverged"]) if "diverged" in results else None,
         "energy_gap": late_gap(history),
-        "candidates": candidates(results),
+        "candidates": (compared := candidates(results)),
+        "winner": winner if (winner := shown(str(results.get("winner")), 60)) in compared else None,
     }
     if model is None:
         return Measures(**told)

@@ -13,7 +13,7 @@ from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report import charts as make
 from gedi.report.charts import POINTS, Chart
-from gedi.report.history import EVENT_COLUMNS, History, training_charts
+from gedi.report.history import EVENT_COLUMNS, STAGE_NAMES, History, training_charts
 from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures
 from gedi.report.look import literal, number, percent, short
 from gedi.report.measures import UNSURE, Answers, few, guard_events
@@ -47,6 +47,7 @@ def run_page(run: RunView) -> str:
         "left_out": left_out(run.results),
         "candidates": run.measures.ranking,
         "candidate_names": CANDIDATES,
+        "stages": stages(run),
         "has_choice": history.choice is not None,
         "has_constraint": bool(_within(run.settings, "objective", "symbolic")),
         "random_heads": _within(run.settings, "heads", "random"),
@@ -163,12 +164,26 @@ def cluster_table(answers: Answers, labels: Sequence[str] | None) -> list[dict[s
     return lines
 
 
+def stages(run: RunView) -> list[dict[str, Any]]:
+    """How long each stage took, from an untrusted file."""
+    found = run.results.get("stages")
+    lines = []
+    for name, words in STAGE_NAMES.items():
+        stage = found.get(name) if isinstance(found, dict) else None
+        taken, limit = (
+            (number(stage.get(key)) for key in ("iterations", "limit")) if isinstance(stage, dict) else (0, 0)
+        )
+        if taken and limit:
+            settles = bool(_within(run.settings, name, "settle"))
+            lines.append({"name": words, "iterations": int(taken), "limit": int(limit), "settles": settles})
+    return lines
+
+
 def chosen_at(run: RunView) -> float | None:
     """The iteration of step 2 at which the best candidate was chosen; None if there was no choice."""
-    choose, iterations = _within(run.settings, "heads", "choose"), _within(run.settings, "step2", "iterations")
-    if not run.measures.candidates or number(choose) is None or number(iterations) is None:
-        return None
-    return choose * iterations
+    choose = number(_within(run.settings, "heads", "choose"))
+    taken = [stage["iterations"] for stage in stages(run) if stage["name"] == STAGE_NAMES["step2"]]
+    return choose * taken[0] if run.measures.candidates and choose is not None and taken else None
 
 
 def _within(settings: Any, *names: str) -> Any:

@@ -41,7 +41,8 @@ def choose_head(run: Engine) -> bool:
     state.competing, state.judged = False, {}
     if not run.config.heads.random or state.objective is None:
         return False
-    best = run.world.from_main(lambda: most_typical(run, near_best(state.objective)))
+    heads = near_best(state.objective)
+    best = run.world.from_main(lambda: most_typical(run, heads))
     for net in (state.net, state.average):
         net.clusters.chosen.fill_(best)
     run.candidates, run.winner = {HEAD: float(state.objective[best])}, HEAD
