@@ -113,7 +113,7 @@ def test_other_methods_are_refused(talk, method):
 )
 def test_the_path_of_a_request_is_never_the_path_of_a_file(talk, path):
     status, _, content = talk(path=path)
-    assert status == 404 and json.loads(content) == {"error": "There is nothing here."}
+    assert status == 404 and json.loads(content) == {"error": "Not found."}
 
 
 def test_a_body_over_the_limit_is_refused_before_it_is_read(talk):

@@ -97,7 +97,7 @@ def test_files_left_out_are_counted_and_the_first_are_named(nothing):
 
 def candidates_of(page):
     """The table of what competed: names and how they were judged, in order, and the names marked as chosen."""
-    part = page[page.index("What competed for the clusters") : page.index('<section id="embedding"')]
+    part = page[page.index("How the clusters were chosen") : page.index('<section id="embedding"')]
     rows = re.findall(r'<tr><th scope="row">(.*?)</th><td class="number">(.*?)</td><td>(.*?)</td>', part)
     return [(name, float(judged)) for name, judged, _ in rows], [name for name, _, mark in rows if mark == "✓ chosen"]
 
@@ -108,9 +108,9 @@ def test_what_competed_for_the_clusters_is_listed_best_first(moons_run):
     assert len(judged) == 5 and len(found) == 5
     assert sorted(value for _, value in found) == [value for _, value in found]
     assert [value for _, value in found] == pytest.approx(sorted(judged.values()), rel=0.01, abs=1e-3)
-    names = {"a head": "the best of the heads", "kmeans": "k-means", "mixture": "a Gaussian mixture"}
+    names = {"a head": "the best head", "kmeans": "k-means", "mixture": "a Gaussian mixture"}
     best = min(judged, key=judged.get)
-    assert chosen == [found[0][0]] == [names.get(best, f"a cut of the graph of {best}")]
+    assert chosen == [found[0][0]] == [names.get(best, f"a cut of the {best.rstrip('s')} graph")]
 
 
 def test_heads_alone_and_a_single_head_are_mentioned(wide_run, copy):

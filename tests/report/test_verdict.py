@@ -81,7 +81,7 @@ def test_the_winner_among_several_candidates_is_named_and_judged_by_itself():
         return [f for j in judge(replace(FINE, candidates=candidates)) for f in j.findings if "candidates" in f.text]
 
     (found,) = said(kmeans=0.02, neighbours=0.99)
-    assert found.level == "good" and "from k-means, the best of 2 candidates: 0.02 on" in found.text
+    assert found.level == "good" and "from k-means, the best of 2 candidates: its score is 0.02," in found.text
     assert said(**{"a head": 0.9}) == said() == []  # without rivals, it was judged by its own loss alone
 
 
@@ -128,7 +128,7 @@ def test_what_a_method_does_not_train_is_absent_not_bad():
 
 def test_a_run_without_rows_asks_for_some():
     bare = Measures(n_clusters=2, has_clusters=True, has_density=True)
-    assert {j.absent for j in judge(bare) if j.ability != "training"} == {"no rows to measure: give some with --data"}
+    assert {j.absent for j in judge(bare) if j.ability != "training"} == {"no rows to measure: pass some with --data"}
 
 
 def test_an_empty_cluster_that_the_guard_saw_too_is_mentioned_once():

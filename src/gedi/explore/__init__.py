@@ -1,4 +1,4 @@
-"""A run's report, with a place to drop new data on, served to this machine only."""
+"""A run's report and a page to drop new data on, served to this machine only."""
 
 from gedi.explore.answers import Examples, find_examples
 from gedi.explore.server import ExploreServer

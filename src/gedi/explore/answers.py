@@ -20,12 +20,12 @@ from gedi.training.model import TrainedModel
 ROWS = 2_000  # examples: enough to compare with, and quick to search
 SHOWN = 100  # rows listed with their nearest examples; the others are only counted
 NEAREST = 5
-VALUES = 8  # listed of a wide row
+VALUES = 8  # shown of a wide row
 
 
 @dataclass(frozen=True, eq=False)
 class Examples(Answers):
-    """Rows in the user's units, and what the model says about them: training data if there is any, else samples."""
+    """Rows in the user's units and the model's answers about them: training data if available, else samples."""
 
     kind: str  # in words, for the page
 
@@ -43,7 +43,7 @@ class Examples(Answers):
 
 
 def _places(said: Answers) -> np.ndarray:
-    """Where rows lie in the embedding. A model without clusters never trained one: there, it is the data's space."""
+    """The rows in the embedding, or in the scaled data space if no embedding was trained."""
     model = said.model
     return said.embedding if model.has_clusters else model.scaler.transform(said.rows).astype(np.float64)
 
@@ -62,7 +62,8 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
         return Examples(model, model.scaler.inverse(chains, dtype=np.float64), "samples of the model")
     else:
         raise DataError(
-            f"{folder} keeps no rows to compare with, and has no density to draw some from: give some with --data DATA."
+            f"{folder} has neither stored rows nor a density to sample from, so there is nothing to compare with: "
+            "pass rows with --data DATA."
         )
     (rows,) = checked_blocks([rows], n_features=model.n_features, name=name)
     return Examples(model, rows, f"rows of {name}")
@@ -96,7 +97,7 @@ def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> di
 
 
 def _familiarity(examples: Examples, said: Answers) -> tuple[dict[str, int], list[dict[str, float | str]]]:
-    """How many rows are typical, unusual and foreign, and the scores of each row that say so."""
+    """The numbers of typical, unusual and foreign rows, and the scores of each row."""
     # Share of the examples that are less typical than the row, by the stricter of the two scores.
     below = np.minimum(
         np.searchsorted(np.sort(examples.log_density), said.log_density, side="right"),

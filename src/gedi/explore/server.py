@@ -1,8 +1,8 @@
-"""HTTP on the loopback address, for the one user of this machine who has the token; everyone else is refused.
+"""HTTP on the loopback address. Only requests with the token are answered.
 
-A page from elsewhere could make the user's own browser send requests here. Therefore the Host must be this very
-address, not a name that points to 127.0.0.1; requests caused by other origins are refused; and every path begins with
-a token that no other page can know.
+A page from elsewhere could make the user's own browser send requests here. Therefore the Host must be this address and
+not just any name that points to 127.0.0.1, requests caused by other origins are refused, and every path starts with a
+token that no other page can know.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gedi.explore.uploads import BODY_BYTES
 
 ADDRESS = "127.0.0.1"
 NAME_HEADER = "X-File-Name"  # percent-encoded; a custom header also makes browsers ask before they cross origins
-SILENCE = 30.0  # seconds a request may stay silent
+SILENCE = 30.0  # seconds without data before a request times out
 SLOWEST = 60.0  # seconds a body may take; 32 MB on the loopback address take less than one
 SAME_ORIGIN = ("same-origin", "none")  # "none": typed or bookmarked, not caused by a page
 HEADERS = {
@@ -38,7 +38,7 @@ HEADERS = {
 
 
 class ExploreServer(ThreadingHTTPServer):
-    """Serves a site to whoever has the ``url``; ``port`` 0 picks a free one."""
+    """Serves a site to anyone who has the ``url``; ``port`` 0 picks a free port."""
 
     daemon_threads = True
 
@@ -60,7 +60,7 @@ class ExploreServer(ThreadingHTTPServer):
 
     def server_close(self) -> None:
         """Wait for an answer in progress: stopping a thread inside torch would abort the program."""
-        self.answering.acquire()  # and never released
+        self.answering.acquire()  # never released
         super().server_close()
 
     @property
@@ -113,16 +113,16 @@ class Handler(BaseHTTPRequestHandler):
         lengths = self.headers.get_all("Content-Length", [])
         length = lengths[0] if len(lengths) == 1 else ""
         if self.headers.get("Transfer-Encoding") or not length:
-            return problem(411, "The request must state the length of the file, once.")
+            return problem(411, "The request must have exactly one Content-Length.")
         if not (length.isascii() and length.isdecimal() and len(length) < 20):
-            return problem(400, "The length of the file is not a number.")
+            return problem(400, "The Content-Length is not a number.")
         if int(length) > BODY_BYTES:
-            size = f"The file has {int(length):,} bytes, but at most {BODY_BYTES:,} are read here"
-            return problem(413, f"{size}: use gedi predict for it.")
+            size = f"The file has {int(length):,} bytes, but the limit here is {BODY_BYTES:,}"
+            return problem(413, f"{size}: use gedi predict instead.")
         with self.server.reading:
             body = self._body(int(length))
             if len(body) < int(length):
-                return problem(400, "The file is shorter than its stated length, or arrives too slowly.")
+                return problem(400, "The file is shorter than its Content-Length, or arrived too slowly.")
             with self.server.answering:
                 return self.server.site.post(path, body, unquote(self.headers.get(NAME_HEADER, ""))[:1000])
 
@@ -150,10 +150,10 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(reply.body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """The answer to what the request parser refuses; it calls an unknown method 501."""
+        """Called by the request parser when it rejects a request; 501 is its code for an unknown method."""
         self.close_connection = True
         if code == 501:
-            self._reply(problem(405, "Only GET and POST are answered."))
+            self._reply(problem(405, "Only GET and POST are supported."))
         else:
             self._reply(problem(code, message or "The request cannot be read."))
 

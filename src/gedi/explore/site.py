@@ -63,12 +63,12 @@ class Site:
         picture = re.fullmatch(r"example/([0-9]{1,6})\.png", path)
         if picture and self.model.image_shape is not None and int(picture[1]) < len(self.examples.rows):
             return Reply(200, "image/png", self.examples.picture(self.examples.rows[int(picture[1])]))
-        return problem(404, "There is nothing here.")
+        return problem(404, "Not found.")
 
     def post(self, path: str, body: bytes, name: str) -> Reply:
         """What the model says about the rows in a file."""
         if path != "answer":
-            return problem(404, "There is nothing here.")
+            return problem(404, "Not found.")
         name = shown(name) or "the file"
         try:
             rows, more = rows_of(body, name, self.model)

@@ -19,14 +19,14 @@ from gedi.training.model import TrainedModel
 BODY_BYTES = 32 * 2**20  # in one file
 UNPACKED_BYTES = 256 * 2**20  # in a whole .npz file
 PIXELS = 40_000_000  # in one picture
-ROWS = 2_000  # answered; gedi predict has no limit
+ROWS = 2_000  # in one answer; gedi predict has no limit
 KINDS = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
 
 
 def rows_of(body: bytes, name: str, model: TrainedModel) -> tuple[np.ndarray, bool]:
     """The first ``ROWS`` rows [n, d] in a file, and whether there are more; ``name`` is used in messages only."""
     if not body:
-        raise DataError(f"{name} is empty: there is nothing to look at.")
+        raise DataError(f"{name} is empty.")
     suffix = next((suffix for start, suffix in KINDS.items() if body.startswith(start)), None)
     if suffix in (".png", ".jpg"):
         return _picture(body, name, suffix, model), False
@@ -47,7 +47,7 @@ def rows_of(body: bytes, name: str, model: TrainedModel) -> tuple[np.ndarray, bo
 def _first_rows(path: Path, name: str, model: TrainedModel) -> tuple[np.ndarray, bool]:
     blocks, count = [], 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about a column of row numbers, which is rightly left out
+        warnings.simplefilter("ignore")  # about a column of row numbers, which is correctly left out
         found = stream(path, columns=model.columns, drop=None)
         for block in checked_blocks(found.blocks, n_features=model.n_features, name=name):
             blocks.append(block)
@@ -76,7 +76,7 @@ def _check_unpacked(body: bytes, name: str) -> None:
         raise DataError(f"{name} is a damaged archive: save it again with np.savez.") from error
     if size > UNPACKED_BYTES:
         raise DataError(
-            f"{name} has {size:,} bytes unpacked, but at most {UNPACKED_BYTES:,} are read here: use gedi predict."
+            f"{name} has {size:,} bytes unpacked, but the limit here is {UNPACKED_BYTES:,}: use gedi predict instead."
         )
 
 
@@ -94,7 +94,7 @@ def _picture(body: bytes, name: str, suffix: str, model: TrainedModel) -> np.nda
     except UNREADABLE as error:
         raise DataError(f"{name} cannot be read as a picture: it is damaged.") from error
     if across * down > PIXELS:
-        raise DataError(f"{name} has {across * down:,} pixels, but at most {PIXELS:,} are read: make it smaller.")
+        raise DataError(f"{name} has {across * down:,} pixels, but the limit is {PIXELS:,}: make it smaller.")
     with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
         (Path(folder) / f"dropped{suffix}").write_bytes(body)
         try:

@@ -18,7 +18,7 @@ BINS = 48
 DASHES = ("solid", "dot", "dash", "dashdot", "longdash")
 COLUMNS = 24  # in the chart of profiles
 TOP = 5  # columns named for each cluster
-TELLING = 0.5  # standard deviations; smaller differences are not mentioned
+DISTINCTIVE = 0.5  # standard deviations; smaller differences are not mentioned
 
 
 def chart(data: list[dict[str, Any]], *, height: int = 360, **layout: Any) -> Chart:
@@ -72,7 +72,7 @@ def two_directions(embedding: np.ndarray) -> np.ndarray:
 
 
 def embedding_map(answers: Answers, labels: Sequence[str] | None, shown: np.ndarray, *, thumbnails: bool) -> Chart:
-    """Rows where the embedding puts them. With thumbnails, the page itself draws what the reader hovers over."""
+    """Rows at their place in the embedding. With thumbnails, the page shows its own picture instead of a hover text."""
     points = two_directions(answers.embedding)[shown]
     cluster = answers.cluster[shown]
     text = [describe(answers, i, labels) for i in shown]
@@ -104,7 +104,7 @@ def embedding_map(answers: Answers, labels: Sequence[str] | None, shown: np.ndar
 
 
 def describe(answers: Answers, row: int, labels: Sequence[str] | None) -> str:
-    """One row in words."""
+    """The hover text of a row."""
     said = [
         f"row {row} of the sample",
         f"cluster {answers.cluster[row]}, probability {answers.confidence[row]:.3f}",
@@ -117,7 +117,7 @@ def describe(answers: Answers, row: int, labels: Sequence[str] | None) -> str:
 
 
 def spectrum_chart(embedding: np.ndarray) -> Chart:
-    """How much of the embedding lies in each of its directions."""
+    """How much of the embedding lies along each of its directions."""
     shares = spectrum(embedding)[:32]
     bars = {
         "type": "bar",
@@ -133,7 +133,7 @@ def spectrum_chart(embedding: np.ndarray) -> Chart:
 
 
 def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
-    """Scores of several sets of rows as outlines; outliers are counted in the outermost bins."""
+    """Histograms of the scores of several sets of rows, as outlines; outliers are counted in the outermost bins."""
     own = next(iter(scores.values()))
     low, high = np.quantile(own, [0.002, 0.998])
     width = max(float(high - low), 1e-9)
@@ -183,18 +183,18 @@ def differences(rows: np.ndarray, cluster: np.ndarray, n_clusters: int) -> np.nd
 
 
 def profiles(sample: DataSample, cluster: np.ndarray, found: np.ndarray) -> list[Profile]:
-    """The most telling columns of each cluster, from the `differences` found."""
+    """The most distinctive columns of each cluster, from its `differences`."""
     made = []
     for k, line in enumerate(found):
         if np.isnan(line).all():
             continue
-        top = [i for i in np.argsort(-np.abs(line), kind="stable")[:TOP] if abs(line[i]) >= TELLING]
+        top = [i for i in np.argsort(-np.abs(line), kind="stable")[:TOP] if abs(line[i]) >= DISTINCTIVE]
         made.append(Profile(k, int((cluster == k).sum()), [(sample.feature(int(i)), float(line[i])) for i in top]))
     return made
 
 
 def profile_chart(sample: DataSample, found: np.ndarray) -> Chart | None:
-    """Clusters against the most telling columns, as a heat map of the `differences` found."""
+    """Heat map of the `differences`: the most distinctive columns against the clusters."""
     used = np.flatnonzero(~np.isnan(found).all(axis=1))
     if not len(used):
         return None
@@ -203,7 +203,7 @@ def profile_chart(sample: DataSample, found: np.ndarray) -> Chart | None:
     z = found[np.ix_(used, columns)].T
     top = max(1.0, float(np.abs(z).max()))
     names = [literal(sample.feature(int(i))) for i in columns]
-    # The page shines through, light or dark, so that the numbers in the cells can be read.
+    # Half transparent, so that the numbers in the cells are readable in light and dark mode.
     below, above = ("rgba({},{},{},0.6)".format(*rgb(i)) for i in (0, 3))
     heat = {
         "type": "heatmap",

@@ -1,4 +1,4 @@
-"""Several runs side by side: what differs in their settings, their measures, their curves, and whether they agree."""
+"""Several runs side by side: settings that differ, measures, curves, and whether the clusterings agree."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES, headline, overall
 
 MOST = 12  # runs on one page
-SMALL = 600  # points of each of the small maps
+SMALL = 600  # points in each of the small maps
 UNITS = {GAP: "nats", OBJECTIVE: "label-free objective", "clustering_augment": "loss", "negative_free": "loss"}
 
 
 def comparison_page(runs: list[RunView]) -> str:
-    """One page about several runs."""
+    """The page that compares several runs."""
     names = distinct([run.name for run in runs])
     charts = {f"curve-{name}": made for name in UNITS if (made := _overlaid(runs, names, name)) is not None}
     shared, members = shared_clusterings(runs)
@@ -72,9 +72,9 @@ def differing(settings: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
 MEASURES = [
     ("NMI with the labels (not used in training)", lambda r: score(r.label_scores.get("nmi"))),
     ("accuracy with the labels (not used in training)", lambda r: score(r.label_scores.get("accuracy"))),
-    ("objective (label-free; compare runs of the same settings)", lambda r: short(r.results.get("objective"))),
-    ("where the clusters come from", lambda r: CANDIDATES.get(r.measures.winner, r.measures.winner) or "–"),
-    ("how that was judged, by neighbours and walks (0 is best, 1 is chance)", lambda r: short(r.measures.unexplained)),
+    ("objective (label-free; comparable only between equal settings)", lambda r: short(r.results.get("objective"))),
+    ("source of the clusters", lambda r: CANDIDATES.get(r.measures.winner, r.measures.winner) or "–"),
+    ("unexplained by neighbours and walks (0 is best, 1 is chance)", lambda r: short(r.measures.unexplained)),
     ("mean certainty of a row’s cluster", lambda r: percent(r.measures.confidence)),
     ("rows between clusters", lambda r: percent(r.measures.unsure)),
     ("rows that keep their cluster under noise", lambda r: percent(r.measures.keeps_noise)),
@@ -83,9 +83,9 @@ MEASURES = [
     ("entropy of the cluster sizes", lambda r: percent(r.measures.entropy)),
     ("effective rank of the embedding", lambda r: short(r.measures.effective_rank)),
     ("log p tells data from noise (AUROC)", lambda r: score(r.measures.noise_auroc)),
-    ("samples can be told from data (50 % is best)", lambda r: percent(r.measures.sample_test)),
+    ("accuracy of telling samples from data (50 % is best)", lambda r: percent(r.measures.sample_test)),
     ("energy gap late in training", lambda r: short(r.measures.energy_gap)),
-    ("seconds of training", lambda r: short(r.results.get("seconds"))),
+    ("training time in seconds", lambda r: short(r.results.get("seconds"))),
     ("gradient evaluations of the sampler and walks", lambda r: short(r.results.get("gradient_evaluations"))),
 ]
 
@@ -155,7 +155,7 @@ def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
 
 
 def _overlaid(runs: list[RunView], names: list[str], measure: str) -> Chart | None:
-    """One measure of all runs."""
+    """One measure, with a line for each run."""
     traces: list[dict[str, Any]] = []
     for i, (run, name) in enumerate(zip(runs, names, strict=True)):
         traces += curves(History(run.history, []), [measure], prefix=literal(name), first_colour=i)

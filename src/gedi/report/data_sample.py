@@ -1,4 +1,4 @@
-"""A bounded sample of a run's data, kept in its folder, so that a report can be made when the data has moved.
+"""A bounded sample of a run's data, kept in its folder so that a report can still be made if the data has moved.
 
 It includes the labels, if there are any: a report shows them beside the clusters. Training never reads it.
 """
@@ -23,10 +23,10 @@ from gedi.files.writing import finite, write_whole
 
 FILE = "data-sample.safetensors"
 ROWS = 2_000  # more would make pages slower, but no clearer
-BYTES = 2**24  # of all rows together
+BYTES = 2**24  # for all rows together
 ROW_TYPES = (torch.uint8, torch.float32, torch.float64)
-NAME_LENGTH = 60  # letters shown of the name of a column or a label
-MOST_CLASSES = 1_000  # with names of their own; more are hardly labels
+NAME_LENGTH = 60  # characters shown of the name of a column or label
+MOST_CLASSES = 1_000  # with names; more are hardly labels
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The history of training as curves: losses, energy gap and objective, with the guard's events marked on them."""
+"""Training curves: losses, energy gap and objective, with the guard's events marked on them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gedi.report.charts import Chart, axis, chart
 from gedi.report.look import colour, compact, literal, number
 from gedi.report.measures import few
 
-STAGE_NAMES = {"step1": "density", "step2": "clusters"}  # and what each of them trains
-CURVE_POINTS = 300  # of one curve
+STAGE_NAMES = {"step1": "density", "step2": "clusters"}  # what each stage trains
+CURVE_POINTS = 300  # in one curve
 GAP, OBJECTIVE = "generative", "objective"
 NAMES = {
     GAP: "energy gap",
@@ -40,7 +40,7 @@ MOST_CURVES = 12  # measures in one chart
 class History:
     """Lines of an untrusted metrics.jsonl, in order on one axis of iterations.
 
-    ``chosen``: the iteration of step 2 after which the best clusters went on alone, if there was a choice.
+    ``chosen`` is the iteration of step 2 at which the best candidate was chosen, if there was a choice.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class History:
 
 
 def _is_place(line: dict[str, Any]) -> bool:
-    """Whether a line says which iteration it comes from."""
+    """Whether a line has a valid stage and iteration."""
     iteration = line.get("iteration")
     return type(iteration) is int and 0 <= iteration < 2**40 and line.get("stage") in list(STAGE_NAMES)
 

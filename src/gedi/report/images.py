@@ -19,18 +19,18 @@ from gedi.report.measures import Answers
 from gedi.training.model import TrainedModel
 
 EXEMPLARS = 8  # per cluster, of either kind
-MOST_CLUSTERS = 100  # that have exemplars on the page
+MOST_CLUSTERS = 100  # with exemplars on the page
 SAMPLES = 48
-COMPARED, NEAREST = 10, 3
+COMPARED, NEAREST = 10, 3  # samples, and training images beside each
 THUMBNAILS = 1_000
-SIDES = (160, 120, 80, 56, 40, 28, 20, 14, 8)  # pixels of an image; the largest that fits is used
+SIDES = (160, 120, 80, 56, 40, 28, 20, 14, 8)  # in pixels; the largest that fits is used
 LARGEST_SIDE = 40  # pixels of a thumbnail
-FILE_SIDE = 720  # pixels of samples in a file of their own, or more if the images are larger
-# A page has 8 MB, of which plotly takes 4.8. These are bytes on the page, where base64 takes 4 for 3.
+FILE_SIDE = 720  # pixels of a file of samples; more if the images are larger
+# A page may have 8 MB, of which plotly takes 4.8. These limits count base64, which needs 4 bytes for 3.
 SHEET_BYTES = 1_333_000  # of all thumbnails of a map
 EXEMPLAR_BYTES = 800_000  # of all clusters together
 SAMPLE_BYTES, NEAREST_BYTES = 267_000, 133_000
-PIXELS_PER_BYTE = 3  # more than photographs reach: larger images are not tried, which would take long
+PIXELS_PER_BYTE = 3  # photographs need more bytes: larger images are not even tried, to save time
 QUALITIES = (None, 80, 50)  # lossless first, then WebP from best to worst
 GAP = 1  # transparent pixels between two images
 
@@ -125,7 +125,7 @@ def sample_pictures(model: TrainedModel, painter: Painter, rows: np.ndarray, sam
 def write_samples(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
     """Samples as a PNG: a grid of images, or points for rows of two features."""
     if model.image_shape is not None:
-        # Only scaling by pixels knows black and white for certain: otherwise they are the darkest and brightest drawn.
+        # Only pixel scaling knows black and white; otherwise use the darkest and brightest values drawn.
         known = model.config.scaling == "pixels"
         black, white = model.black_and_white if known else (float(samples.min()), float(samples.max()))
         columns = int(np.ceil(np.sqrt(len(samples))))

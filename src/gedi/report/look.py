@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-# Okabe and Ito's colours, with a lighter black and a darker yellow: each can be seen on white and on black.
+# Okabe and Ito's colours, with a lighter black and a darker yellow: all are visible on white and on black.
 PALETTE = ("#0A7ABF", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C", "#B5A300")
 # Seven symbols and eight colours have no common factor: 56 clusters look different.
 SYMBOLS = {
@@ -76,7 +76,7 @@ def score(value: Any) -> str:
 
 
 def percent(share: Any) -> str:
-    """A share in per cent; only none is 0 % and only all is 100 %."""
+    """A share in per cent. Only exact 0 and 1 are shown as 0 % and 100 %."""
     share = number(share)
     if share is None:
         return "–"

@@ -1,4 +1,4 @@
-"""What can be measured without labels: the numbers that the verdict, the tables and the comparison share."""
+"""Everything measured without labels, for the verdict, the tables and the comparison."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gedi.report.look import number
 from gedi.sampling import dam
 from gedi.training.model import TrainedModel
 
-MOST_CANDIDATES = 20  # that are shown
+MOST_CANDIDATES = 20  # shown
 UNSURE = 0.75  # a row whose best cluster has a lower probability lies between clusters
-LATE = 0.25  # share of the history, at its end, that shows how training ended
+LATE = 0.25  # the last share of the history, which shows how training ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Measures:
-    """None stands for what the run does not have or what could not be measured."""
+    """None for anything that the run does not have or that could not be measured."""
 
     n_clusters: int = 1
     has_clusters: bool = False
@@ -80,7 +80,7 @@ class Measures:
     sample_test: float | None = None  # how reliably nearest neighbours tell samples from rows; 0.5 is chance
     energy_gap: float | None = None  # mean |log p of samples - log p of data| late in training
     energy_spread: float | None = None  # standard deviation of log p over the data
-    candidates: dict[str, float] = field(default_factory=dict)  # what competed for the clusters, and how it was judged
+    candidates: dict[str, float] = field(default_factory=dict)  # clusterings that competed, and their scores
 
     @property
     def empty(self) -> int:
@@ -98,9 +98,9 @@ class Measures:
 
     @property
     def unexplained(self) -> float | None:
-        """The share of the clusters' entropy that pairs of rows left unexplained in the winner.
+        """The share of the clusters' entropy that neighbours and walks leave unexplained in the winner.
 
-        None for a head without rivals: only its own loss judged it.
+        None for a head without rivals, which was judged only by its own loss.
         """
         return None if self.winner is None or len(self.candidates) == 1 else self.candidates[self.winner]
 
@@ -160,7 +160,7 @@ def guard_events(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def candidates(results: dict[str, Any]) -> dict[str, float]:
-    """What competed for the clusters, from an untrusted file."""
+    """The clusterings that competed and their scores, from an untrusted file."""
     found = results.get("candidates")
     found = list(found.items())[:MOST_CANDIDATES] if isinstance(found, dict) else []
     return {shown(str(name), 60): judged for name, value in found if (judged := number(value)) is not None}
@@ -187,7 +187,7 @@ def size_entropy(sizes: np.ndarray) -> float:
 
 
 def embedding_measures(embedding: np.ndarray) -> dict[str, Any]:
-    """How many directions the embedding uses, and whether it is more than one point; its unit does not matter."""
+    """How many directions the embedding uses, and how far it is from a single point; both are independent of scale."""
     size = float((embedding**2).sum(1).mean())
     return {
         "effective_rank": effective_rank(spectrum(embedding)),
@@ -223,12 +223,12 @@ def stability(answers: Answers, *, seed: int = 0) -> dict[str, Any]:
 
 
 def can_walk(model: TrainedModel) -> bool:
-    """Whether DAM walks mean anything: they need a density, steps and a radius."""
+    """Whether DAM walks are possible: they need a density, steps and a radius."""
     return bool(model.has_density and model.config.dam.steps and model.config.dam.radius)
 
 
 def walked(model: TrainedModel, start: torch.Tensor, steps: int, generator: torch.Generator) -> torch.Tensor:
-    """Where DAM walks from scaled rows are after ``steps`` steps, with the radius they had in training."""
+    """Where DAM walks from scaled rows are after ``steps`` steps, with the radius used in training."""
     c = model.config.dam
     assert c.radius is not None
     drop = math.inf if c.max_drop is None else c.max_drop
@@ -239,8 +239,9 @@ def walked(model: TrainedModel, start: torch.Tensor, steps: int, generator: torc
 def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
     """How reliably nearest neighbours tell samples from rows: 0.5 is chance, 1 is always.
 
-    If the two are alike, half of the rows, and half of the samples, have a nearest neighbour of the other kind. Blurred
-    samples lie nearest to rows, and copies nearest to the row they copy: looking at each kind by itself finds both.
+    If the two are alike, half of the rows and half of the samples have a nearest neighbour of the other kind. Blurred
+    samples are nearest to rows, and copies are nearest to the row they copy. Both show up because rows and samples are
+    counted separately.
     """
     from sklearn.neighbors import NearestNeighbors
 
@@ -255,7 +256,7 @@ def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
 
 
 def late_gap(history: list[dict[str, Any]]) -> float | None:
-    """Mean absolute energy gap over the last lines that have one."""
+    """Mean absolute energy gap at the end of training."""
     gaps = [abs(value) for line in history if (value := number(line.get("generative"))) is not None]
     late = gaps[-max(1, math.ceil(LATE * len(gaps))) :] if gaps else []
     return float(np.mean(late)) if late else None

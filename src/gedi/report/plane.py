@@ -1,4 +1,4 @@
-"""Charts of models of two features: clusters over decision regions, energy, walks, samples."""
+"""Charts of models with two features: clusters over decision regions, energy, walks and samples."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CUT_OFF = 12.0  # nats below typical data at which the energy is cut off
 WALKS = 80
 MARGIN = 0.12
 PROPORTIONS = 1.35  # width over height of a chart
-Window = list[tuple[float, float]]  # (low, high) of either axis
+Window = list[tuple[float, float]]  # (low, high) of each axis
 
 
 def plane_charts(
     answers: Answers, samples: np.ndarray | None, labels: Sequence[str] | None, names: tuple[str, str]
 ) -> dict[str, Chart]:
-    """All charts of the plane for which the run has something to show, by name."""
+    """The charts of the plane by name, as far as the run has something to show."""
     window = _window(answers.rows)
     charts = {"clusters": _clusters(answers, labels, window)}
     if answers.model.has_density:

@@ -23,8 +23,8 @@ from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES, headline, overall
 from gedi.training.cost import duration
 
-LARGEST_TABLE = 30  # clusters or labels in the table that counts one against the other
-NAMED = 20  # unreadable files that are named
+LARGEST_TABLE = 30  # clusters or labels in the table of clusters against labels
+NAMED = 20  # unreadable files listed by name
 COST_PARTS = {
     "sgld": "sampling (SGLD)",
     "dam": "walks (DAM)",
@@ -35,7 +35,7 @@ COST_PARTS = {
 
 
 def run_page(run: RunView) -> str:
-    """The whole page of a run."""
+    """The report of a run."""
     history = History(run.history, guard_events(run.results), chosen=chosen_at(run))
     charts = {f"training-{name}": made for name, made in training_charts(history).items()}
     context: dict[str, Any] = {
@@ -68,7 +68,7 @@ def run_page(run: RunView) -> str:
 
 
 def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[str, Any]:
-    """What is shown of this kind of data; charts are added to ``charts``."""
+    """The sections for this kind of data; charts are added to ``charts``."""
     assert run.sample is not None
     model, context = answers.model, {}
     images = run.kind == "images"
@@ -99,7 +99,7 @@ def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[
 
 
 def _foreign(run: RunView, answers: Answers, charts: dict[str, Chart]) -> list[list[str]]:
-    """Histograms of data against what is not data, and how well either score tells them apart."""
+    """Histograms of data and of rows that are not data, and how well both scores tell them apart."""
     others = foreign_rows(answers.rows)
     if run.samples is not None:
         others = {"own samples": run.samples} | others
@@ -117,7 +117,7 @@ def _foreign(run: RunView, answers: Answers, charts: dict[str, Chart]) -> list[l
 
 
 def about(run: RunView) -> list[tuple[str, str]]:
-    """The run in a few words, for the top of the page."""
+    """Key facts about the run, for the top of the page."""
     results, model = run.results, run.model
     own = shown(str(results.get("data") or (run.sample.name if run.sample else "unknown")))
     facts = [("data", own)]
@@ -136,7 +136,7 @@ def about(run: RunView) -> list[tuple[str, str]]:
 
 
 def left_out(results: dict[str, Any]) -> str | None:
-    """How many image files could not be read, and the names of the first of them; None if all could."""
+    """How many image files could not be read, and the names of the first few; None if all could."""
     names = results.get("unreadable")
     if not isinstance(names, list) or not names:
         return None
@@ -170,7 +170,7 @@ def cluster_table(answers: Answers, labels: Sequence[str] | None) -> list[dict[s
 
 
 def chosen_at(run: RunView) -> float | None:
-    """The iteration of step 2 after which the best candidate went on alone; None if there was no choice."""
+    """The iteration of step 2 at which the best candidate was chosen; None if there was no choice."""
     choose, iterations = _within(run.settings, "heads", "choose"), _within(run.settings, "step2", "iterations")
     if not run.measures.candidates or number(choose) is None or number(iterations) is None:
         return None
@@ -178,7 +178,7 @@ def chosen_at(run: RunView) -> float | None:
 
 
 def _within(settings: Any, *names: str) -> Any:
-    """A setting, or None if a run has none of that name."""
+    """A nested setting, or None if the run has no such setting."""
     for name in names:
         settings = settings.get(name) if isinstance(settings, dict) else None
     return settings
@@ -223,7 +223,7 @@ def _plain(value: Any) -> str:
 
 
 def provenance(results: dict[str, Any]) -> list[tuple[str, str]]:
-    """A run's provenance, as the run recorded it."""
+    """Provenance and hardware, as recorded by the run."""
     written = results.get("provenance")
     facts = [(k, shown(v, 300)) for k, v in flat(written)] if isinstance(written, dict) else []
     hardware = results.get("hardware")

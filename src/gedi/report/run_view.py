@@ -28,7 +28,7 @@ ROW_SAMPLES, IMAGE_SAMPLES = 500, 96
 
 @dataclass(eq=False)
 class RunView:
-    """One run, and what is computed from it once and shown in several places."""
+    """One run, and everything computed from it for its pages; each part is computed once."""
 
     folder: Path
     name: str
@@ -111,7 +111,7 @@ class RunView:
 
 
 def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
-    """A RUN folder, finished or diverged. ``model`` is the model in it, for a caller that already has it in memory."""
+    """A RUN folder, finished or diverged. Pass ``model`` if it is already in memory."""
     name = shown(folder.resolve().name, 80)
     if model is None and os.path.lexists(folder / runs.MODEL):
         model = runs.load(folder)
@@ -130,7 +130,7 @@ def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
 
 
 def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:
-    """The sample kept with the run, or else one drawn from its data, if that is still where the plan says."""
+    """The sample kept with the run, or else one drawn from its data if that is still in its place, unchanged."""
     kept = read_sample(folder, model.n_features)
     if kept is not None or not os.path.lexists(folder / runs.PLAN):
         return kept

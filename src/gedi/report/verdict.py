@@ -1,6 +1,6 @@
 """Is the model any good? Judged without labels, in plain words, with advice on what to change.
 
-Every threshold is in `LIMITS`. We set them on runs with a known answer; they prove nothing: a clustering can be
+Every threshold is in `LIMITS`. We set them on runs with a known answer, but they prove nothing: a clustering can be
 certain and stable and still not be the one you want. The report says so.
 """
 
@@ -47,10 +47,10 @@ LIMITS = {
     "unexplained": Limit(0.30, 0.60),  # share of the clusters' entropy that neighbours and walks left unexplained
 }
 
-CANDIDATES = {  # what competes for the clusters, in words
-    HEAD: "the best of the heads",
-    "walks": "a cut of the graph of walks",
-    "neighbours": "a cut of the graph of neighbours",
+CANDIDATES = {  # where the clusters may come from
+    HEAD: "the best head",
+    "walks": "a cut of the walk graph",
+    "neighbours": "a cut of the neighbour graph",
     "kmeans": "k-means",
     "mixture": "a Gaussian mixture",
 }
@@ -84,11 +84,11 @@ class Judgement:
 
 
 def judge(m: Measures) -> list[Judgement]:
-    """The judgement of each ability of a run."""
+    """A run's abilities, each judged separately."""
     training = Judgement("training", _training(m))
     if m.diverged:
         return [training]
-    no_rows = "no rows to measure: give some with --data"
+    no_rows = "no rows to measure: pass some with --data"
     clusters = _clusters(m)
     said = {finding.text for finding in clusters}
     training = Judgement("training", [finding for finding in training.findings if finding.text not in said])
@@ -124,10 +124,12 @@ def overall(judgements: list[Judgement]) -> str:
     return next(level for level in WORST_FIRST if level in levels)
 
 
-def _finding(name: str, value: float | None, text: str, remedy: str) -> list[Finding]:
+def _finding(name: str, value: float | None, text: str, remedy: str, *, worst: str = POOR) -> list[Finding]:
+    """What a measure says, at most as bad as ``worst``; nothing if it could not be measured."""
     if value is None or not math.isfinite(value):
         return []
     level = LIMITS[name].level(value)
+    level = worst if level == POOR else level
     return [Finding(level, text, "" if level == GOOD else remedy)]
 
 
@@ -173,22 +175,22 @@ def _choice(m: Measures) -> list[Finding]:
         return []
     text = (
         f"The clusters come from {CANDIDATES.get(m.winner, m.winner)}, the best of {len(m.candidates)} candidates: "
-        f"{short(m.unexplained)} on a scale from 0, where neighbours and walks never leave a cluster, to 1, chance."
+        f"its score is {short(m.unexplained)}, where 0 means that neighbours and walks never leave a cluster "
+        "and 1 is chance."
     )
     remedy = "raise step2.iterations or heads.random, or try another n_clusters; or there are no clear clusters"
-    found = _finding("unexplained", m.unexplained, text, remedy)
-    # The winner was only where step 2 went on from: clusters that came out clear are not poor because of it.
-    return [Finding(FAIR, f.text, f.remedy) if f.level == POOR else f for f in found]
+    # The winner is only where the rest of step 2 starts: it does not make clear clusters poor.
+    return _finding("unexplained", m.unexplained, text, remedy, worst=FAIR)
 
 
 def _embedding(m: Measures) -> list[Finding]:
     if m.effective_rank is None or m.spread is None:
         return []
-    collapsed = "add L_NF or raise its weight (objective.negative_free), or lower step2.learning_rate: it collapsed"
     text = f"Rows are embedded close to one point (spread {short(m.spread)}; 0 is a single point)."
     if LIMITS["spread"].level(m.spread) == GOOD:
         text = "Rows are spread out."
-    found = _finding("spread", m.spread, text, collapsed)
+    remedy = "add L_NF or raise its weight (objective.negative_free), or lower step2.learning_rate"
+    found = _finding("spread", m.spread, text, remedy)
     needed = max(1, min(m.n_clusters - 1, m.dimensions or 1))
     return found + _finding(
         "rank_share",
@@ -206,14 +208,14 @@ def _density(m: Measures) -> list[Finding]:
         f"log p is higher for a row than for uniform noise {percent(m.noise_auroc)} of the time.",
         longer,
     )
-    shuffled = _finding(
+    # Shuffling independent columns changes nothing: no density could do better.
+    return found + _finding(
         "shuffled_auroc",
         m.shuffled_auroc,
         f"It is higher than for shuffled columns {percent(m.shuffled_auroc)} of the time (50\u00a0% is chance).",
         f"{longer}: unless the columns are independent, the density has not learned how they depend on each other",
+        worst=FAIR,
     )
-    # Shuffling independent columns changes nothing: no density could do better.
-    return found + [Finding(FAIR, f.text, f.remedy) if f.level == POOR else f for f in shuffled]
 
 
 def _samples(m: Measures) -> list[Finding]:

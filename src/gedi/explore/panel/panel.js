@@ -1,6 +1,6 @@
 "use strict";
 
-// Okabe and Ito's colours, which colour-blind readers can tell apart too.
+// Okabe and Ito's colours, which colour-blind readers can tell apart.
 const COLOURS = ["#0a7abf", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c8c8c", "#b5a300"];
 const colour = (cluster) => COLOURS[cluster % COLOURS.length];
 const at = (id) => document.getElementById(id);
@@ -138,7 +138,7 @@ function show(answer) {
   at("body").replaceChildren(...answer.shown.map(line));
   const left = answer.rows - answer.shown.length;
   at("rest").textContent = (left > 0 ? `${left.toLocaleString("en")} more rows are counted above but not listed. ` : "")
-    + (answer.more ? "The file has more rows; gedi predict answers them all." : "");
+    + (answer.more ? "The file has more rows; use gedi predict for all of them." : "");
   at("summary").hidden = at("rows").hidden = false;
   drawPlane();
 }
@@ -152,7 +152,7 @@ function complain(sentence) {
 async function send(file) {
   at("problem").hidden = true;
   if (file.size > about.limits.bytes) {
-    complain(`${file.name} has ${file.size.toLocaleString("en")} bytes, but at most ${about.limits.bytes.toLocaleString("en")} are read here: use gedi predict for it.`);
+    complain(`${file.name} has ${file.size.toLocaleString("en")} bytes, but the limit here is ${about.limits.bytes.toLocaleString("en")}: use gedi predict instead.`);
     return;
   }
   at("busy").hidden = false;
@@ -199,8 +199,8 @@ async function start() {
   at("about").textContent = `${about.clusters} clusters of ${shape}` + (about.data ? `, trained on ${about.data}` : "");
   at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .npy or .npz";
   at("compared").textContent = about.density
-    ? `Compared with ${about.examples.rows.toLocaleString("en")} ${about.examples.kind}. A foreign row is less typical than 99 % of them by log density or by OOD score, an unusual row than 95 %.`
-    : "This run was trained without a density, so it cannot tell how familiar a row is.";
+    ? `Compared with ${about.examples.rows.toLocaleString("en")} ${about.examples.kind}. A row is foreign if 99 % of them are more typical, by log density or by OOD score; it is unusual if 95 % are.`
+    : "This run has no density, so it cannot tell how familiar a row is.";
   for (const head of document.querySelectorAll("th.density")) head.hidden = !about.density;
   at("dots").textContent = about.examples.kind;
 }

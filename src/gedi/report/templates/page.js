@@ -1,5 +1,5 @@
 "use strict";
-// Draws the charts that Python described, in the colours of the reader's mode, and shows thumbnails on hover.
+// Draws the charts described by Python, in the colours of the reader's light or dark mode, and shows thumbnails on hover.
 (() => {
   const content = JSON.parse(document.getElementById("content").textContent);
   const touch = matchMedia("(pointer: coarse)").matches;
@@ -17,7 +17,7 @@
     return changes;
   }
 
-  // Numbers in cells take the page's ink: plotly would choose by the cell's colour, as if it were opaque.
+  // Numbers in cells use the page's text colour: plotly would choose one as if the cell were opaque.
   async function recolour(place) {
     const written = place.data.flatMap((trace, i) => (trace.texttemplate ? [i] : []));
     if (written.length) await Plotly.restyle(place, { "textfont.color": token("--ink") }, written);
@@ -78,7 +78,7 @@
   picture.style.backgroundImage = `url(${sheet.source})`;
   picture.style.backgroundSize = `${112 * sheet.columns}px ${sheet.height * scale * sheet.lines}px`;
 
-  // The texts of points are written for plotly, which interprets tags and entities.
+  // Point labels are written for plotly, which interprets tags and entities.
   const plain = (marked) => marked.replaceAll("<br>", "\n").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
   function show(event) {
