@@ -41,8 +41,8 @@ def test_exemplars_of_many_clusters_of_large_noisy_images_stay_small():
     painter = Painter((96, 96, 3), 0.0, 255.0)
     probability = np.eye(101)[np.arange(808) % 101]
     found = exemplars(painter, answers_of(rows, probability, log_density=np.zeros(808)))
-    assert [one.cluster for one in found] == list(range(MOST_CLUSTERS))
-    sources = [picture.source for one in found for picture in (one.typical, one.unsure)]
+    assert [one["cluster"] for one in found] == list(range(MOST_CLUSTERS))
+    sources = [picture.source for one in found for picture in (one["typical"], one["unsure"])]
     assert sum(map(len, sources)) <= EXEMPLAR_BYTES
     assert len(painter.grid(rows[:48], 12, "noise", SAMPLE_BYTES).source) <= SAMPLE_BYTES
 

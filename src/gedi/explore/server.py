@@ -12,7 +12,6 @@ import secrets
 import socketserver
 import threading
 import time
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
@@ -83,12 +82,11 @@ class Handler(BaseHTTPRequestHandler):
         return f"/{self.server.token}/"
 
     def do_GET(self) -> None:
-        self._reply(self._checked(self._get))
+        self._reply(self._answer())
 
-    def do_POST(self) -> None:
-        self._reply(self._checked(self._post))
+    do_POST = do_GET
 
-    def _checked(self, then: Callable[[str], Reply]) -> Reply:
+    def _answer(self) -> Reply:
         hosts = self.headers.get_all("Host", [])
         own = [f"{name}:{self.server.server_port}" for name in (ADDRESS, "localhost")]
         if len(hosts) != 1 or hosts[0].lower() not in own:
@@ -101,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
         start, token, path = (*self.path.split("/", 2), "", "")[:3]
         if start or not secrets.compare_digest(token.encode(), self.server.token.encode()):
             return problem(403, "The token is missing or wrong: use the URL printed by gedi explore.")
-        return then(path)
+        return self._get(path) if self.command == "GET" else self._post(path)
 
     def _get(self, path: str) -> Reply:
         if self.path == self._home.rstrip("/"):  # relative links would be resolved beside the token, not under it

@@ -29,7 +29,7 @@ def comparison_page(runs: list[RunView]) -> str:
     context: dict[str, Any] = {"agreement": None, "maps": []}
     context["apart"] = [name for i, name in enumerate(names) if i not in members and runs[i].clusters is not None]
     if len(members) > 1:
-        context["agreement"] = agreement(members)
+        context["agreement"] = [[nmi(a, b) for b in members.values()] for a in members.values()]
         context["shared"] = shared.sample
         for i, made in _maps(shared, members).items():
             charts[f"clusters-{i}"] = made
@@ -113,25 +113,16 @@ def same_rows(run: RunView, other: RunView) -> bool:
     return ours.feature_names == theirs.feature_names and np.array_equal(ours.rows, theirs.rows)
 
 
-def agreement(members: dict[int, np.ndarray]) -> list[list[float]]:
-    """NMI between every two clusterings of the same rows."""
-    return [[nmi(a, b) for b in members.values()] for a in members.values()]
-
-
 def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
     """Clusters renumbered for the largest overlap with the reference, so that the same groups get the same colour."""
     from scipy.optimize import linear_sum_assignment
     from sklearn.metrics.cluster import contingency_matrix
 
-    ours = np.unique(cluster)
-    table = contingency_matrix(cluster, reference)
-    rows, columns = linear_sum_assignment(table, maximize=True)
-    names = dict(zip(ours[rows].tolist(), np.unique(reference)[columns].tolist(), strict=True))
-    free = (k for k in range(len(ours) + int(reference.max()) + 1) if k not in names.values())
-    for k in ours.tolist():
-        if k not in names:
-            names[k] = next(free)
-    return np.array([names[int(k)] for k in cluster])
+    table = np.asarray(contingency_matrix(cluster, reference))
+    numbers = np.concatenate([np.unique(reference), reference.max() + 1 + np.arange(len(table))])
+    # One more column for each cluster, since there may be more clusters than in the reference.
+    _, columns = linear_sum_assignment(np.pad(table, ((0, 0), (0, len(table)))), maximize=True)
+    return numbers[columns][np.unique(cluster, return_inverse=True)[1]]
 
 
 def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:

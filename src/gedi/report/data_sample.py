@@ -103,14 +103,11 @@ def read_sample(folder: Path, n_features: int) -> DataSample | None:
             raise ValueError("its row count is invalid")
         if not isinstance(names, list) or len(names) not in (0, n_features):
             raise ValueError("its column names are not one per column")
-        if not isinstance(classes, list) or (classes and not _all_named(labels, len(classes))):
+        known = labels is not None and labels.min() >= 0 and labels.max() < len(classes)
+        if not isinstance(classes, list) or (classes and not known):
             raise ValueError("its label names do not match its labels")
         names, classes = ([shown(str(name), NAME_LENGTH) for name in some] for some in (names, classes))
         return DataSample(shown(str(about["name"])), rows, total, labels, names, classes)
-
-
-def _all_named(labels: np.ndarray | None, count: int) -> bool:
-    return labels is not None and int(labels.min()) >= 0 and int(labels.max()) < count
 
 
 def _narrow(rows: np.ndarray) -> np.ndarray:

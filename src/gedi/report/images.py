@@ -43,15 +43,6 @@ class Picture:
     alt: str
 
 
-@dataclass(frozen=True)
-class Exemplars:
-    cluster: int
-    rows: int
-    typical: Picture
-    unsure: Picture
-    lowest: float  # probability of the least certain
-
-
 class Painter:
     """Turns rows into pixels, all on the same scale from black to white."""
 
@@ -78,10 +69,10 @@ class Painter:
         return {"source": source, "columns": columns, "lines": lines, "width": width, "height": height}
 
 
-def exemplars(painter: Painter, answers: Answers) -> list[Exemplars]:
-    """The most typical and the least certain images of the largest clusters.
+def exemplars(painter: Painter, answers: Answers) -> list[dict[str, Any]]:
+    """The most typical and the least certain images of the largest clusters, and the lowest probability in each.
 
-    Typical are those of highest log p, or probability without a density, among the more certain half of a cluster.
+    Typical images have the highest log p (without a density: probability) in the more certain half of a cluster.
     """
     sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
     largest = np.argsort(-sizes, kind="stable")[: min(MOST_CLUSTERS, np.count_nonzero(sizes))]
@@ -98,7 +89,8 @@ def exemplars(painter: Painter, answers: Answers) -> list[Exemplars]:
             painter.grid(answers.rows[rows], EXEMPLARS, f"the {len(rows)} {kind} images of cluster {k}", most)
             for kind, rows in (("most typical", typical), ("least certain", unsure))
         )
-        found.append(Exemplars(k, len(mine), of_typical, of_unsure, float(certain.min())))
+        pictures = {"typical": of_typical, "unsure": of_unsure}
+        found.append({"cluster": k, "rows": len(mine), "lowest": float(certain.min())} | pictures)
     return found
 
 

@@ -147,24 +147,18 @@ def left_out(results: dict[str, Any]) -> str | None:
 
 def cluster_table(answers: Answers, labels: Sequence[str] | None) -> list[dict[str, Any]]:
     """One line per cluster."""
-    count = answers.probability.shape[1]
-    sizes = np.bincount(answers.cluster, minlength=count)
+    sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
     lines = []
-    for k in range(count):
-        mine = answers.cluster == k
-        some = bool(mine.any())
-        line: dict[str, Any] = {
-            "cluster": k,
-            "rows": int(sizes[k]),
-            "share": float(sizes[k] / sizes.sum()),
-            "bar": float(100 * sizes[k] / sizes.max()),
-            "confidence": float(answers.confidence[mine].mean()) if some else None,
-            "unsure": float((answers.confidence[mine] < UNSURE).mean()) if some else None,
-            "label": None,
-        }
-        if labels is not None and some:
-            ((name, often),) = Counter(labels[int(i)] for i in np.flatnonzero(mine)).most_common(1)
-            line["label"] = f"{name} ({percent(often / int(sizes[k]))})"
+    for k, rows in enumerate(sizes.tolist()):
+        mine = np.flatnonzero(answers.cluster == k)
+        line = {"cluster": k, "rows": rows, "share": rows / len(answers.rows), "bar": 100 * rows / int(sizes.max())}
+        line |= dict.fromkeys(("confidence", "unsure", "label"))
+        if rows:
+            confidence = answers.confidence[mine]
+            line |= {"confidence": float(confidence.mean()), "unsure": float((confidence < UNSURE).mean())}
+        if rows and labels is not None:
+            ((name, often),) = Counter(labels[i] for i in mine.tolist()).most_common(1)
+            line["label"] = f"{name} ({percent(often / rows)})"
         lines.append(line)
     return lines
 
