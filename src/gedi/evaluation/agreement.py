@@ -1,4 +1,4 @@
-"""Agreement of a clustering with known labels. No score depends on how the clusters are numbered."""
+"""Agreement of a clustering with known labels. The numbering of the clusters does not matter."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from gedi.errors import DataError
 def nmi(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Normalised mutual information over the whole set: 1 for the same partition.
 
-    It is not corrected for chance: unrelated labels score above 0, and more so with many clusters and few points.
+    It is not corrected for chance: unrelated labels score above 0, especially with many clusters and few points.
     """
     from sklearn.metrics import normalized_mutual_info_score
 
@@ -59,7 +59,7 @@ def nmi_batch64(y_true: ArrayLike, y_pred: ArrayLike, *, batch_size: int = 64, s
 
 
 def clustering_scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
-    """All of the above by name."""
+    """All of these scores by name."""
     return {
         "nmi": nmi(y_true, y_pred),
         "accuracy": accuracy(y_true, y_pred),
@@ -70,12 +70,12 @@ def clustering_scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
 
 
 def label_scores(model: Any, rows: np.ndarray, labels: np.ndarray | None) -> dict[str, float]:
-    """How a model's clusters of ``rows`` agree with their labels; nothing without labels."""
+    """How well a model's clusters of ``rows`` agree with their labels; empty without labels."""
     return {} if labels is None else clustering_scores(labels, model.predict(rows))
 
 
 def _labels(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     true, pred = np.asarray(y_true), np.asarray(y_pred)
     if true.ndim != 1 or true.shape != pred.shape or len(true) == 0:
-        raise DataError(f"Give one label and one cluster per point, got shapes {true.shape} and {pred.shape}.")
+        raise DataError(f"Expected one label and one cluster per point, got shapes {true.shape} and {pred.shape}.")
     return true, pred

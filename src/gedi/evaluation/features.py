@@ -15,8 +15,8 @@ MOST_ITERATIONS = 5_000  # of logistic regression: far more than it needs
 def linear_probe(train_x: ArrayLike, train_y: ArrayLike, test_x: ArrayLike, test_y: ArrayLike) -> float:
     """Test accuracy of logistic regression on standardised features [n, d], trained to convergence.
 
-    Mean and deviation are those of the training rows, so neither an offset nor the unit of a feature counts. Classes
-    that only the test set has count as wrong.
+    Features are standardised by the training rows, so their offsets and units do not matter. Classes that occur only in
+    the test set count as wrong.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -44,8 +44,8 @@ def sgd_probe(
 ) -> float:
     """The paper's probe (Appendix J): test accuracy of softmax regression on features [n, d], trained by SGD.
 
-    Its learning rate and epochs are fixed, so it may stop long before it has converged; `linear_probe` does not. The
-    features are used as given, neither scaled nor centred. Classes that only the test set has count as wrong.
+    Its learning rate and epochs are fixed, so it may stop long before convergence, unlike `linear_probe`. The features
+    are neither scaled nor centred. Classes that occur only in the test set count as wrong.
     """
     train, labels, test, truth = _checked_pairs(train_x, train_y, test_x, test_y)
     classes, targets = np.unique(labels, return_inverse=True)
@@ -101,7 +101,7 @@ def _checked_pairs(
                 f"got shapes {features.shape} and {labels.shape}."
             )
         if not np.isfinite(features).all():
-            raise DataError(f"The {name} features hold NaN or inf.")
+            raise DataError(f"The {name} features contain NaN or inf.")
         arrays += [features, labels]
     if arrays[0].shape[1] != arrays[2].shape[1]:
         raise DataError(f"Training and test features differ in width: {arrays[0].shape[1]} and {arrays[2].shape[1]}.")

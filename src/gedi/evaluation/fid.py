@@ -27,7 +27,7 @@ def frechet_distance(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: 
             f"Means [d] and covariances [d, d] do not fit together: {m1.shape}, {s1.shape}, {m2.shape}, {s2.shape}."
         )
     if not all(np.isfinite(a).all() for a in (m1, m2, s1, s2)):
-        raise DataError("The means or covariances hold NaN or inf.")
+        raise DataError("The means or covariances contain NaN or inf.")
     overlap = np.linalg.svd(_root(s1).T @ _root(s2), compute_uv=False).sum()
     return max(0.0, float(np.sum((m1 - m2) ** 2) + np.trace(s1) + np.trace(s2) - 2 * overlap))
 
@@ -45,12 +45,12 @@ def gaussian_of(features: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     if x.ndim != 2 or len(x) < 2 or x.shape[1] == 0:
         raise DataError(f"A Fréchet distance needs features [n, d] of at least two samples, got shape {x.shape}.")
     if not np.isfinite(x).all():
-        raise DataError("The features hold NaN or inf.")
+        raise DataError("The features contain NaN or inf.")
     return x.mean(axis=0), np.cov(x, rowvar=False).reshape(x.shape[1], x.shape[1])
 
 
 def feature_frechet(real: ArrayLike, fake: ArrayLike) -> float:
-    """Fréchet distance between features [n, d] of any network, say the encoder's own.
+    """Fréchet distance between features [n, d] of any network, such as the encoder's own.
 
     NOT comparable with a published FID, nor between networks: only between samples seen through the same features.
     """
@@ -92,7 +92,7 @@ def inception_metric(weights_path: str | Path) -> Any:
         # Older versions of torch would unpickle whatever the file holds: check it first with the loader that does not.
         torch.load(path, weights_only=True, map_location="meta")
     except Exception as error:
-        raise DataError(f"{path} is not a file of Inception weights: it is damaged or holds something else.") from error
+        raise DataError(f"{path} is not a file of Inception weights: it is damaged or another file.") from error
     try:
         return FrechetInceptionDistance(feature=2048, feature_extractor_weights_path=str(path))
     except ModuleNotFoundError as error:  # how torchmetrics says that torch-fidelity is missing

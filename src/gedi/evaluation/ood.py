@@ -1,4 +1,4 @@
-"""Out-of-distribution detection (Appendix J): how well a score tells own data from foreign data."""
+"""Out-of-distribution detection (Appendix J): how well a score separates own data from foreign data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gedi.errors import DataError
 
 
 def auroc(own: ArrayLike, foreign: ArrayLike) -> float:
-    """Probability that a row of own data scores higher than a foreign one; 0.5 is guessing."""
+    """Probability that a row of own data scores higher than a foreign one; 0.5 is chance."""
     from scipy.stats import rankdata
     from sklearn.metrics import roc_auc_score
 
@@ -22,7 +22,7 @@ def auroc(own: ArrayLike, foreign: ArrayLike) -> float:
     if np.isnan(scores).any():
         raise DataError(f"{int(np.isnan(scores).sum())} of the {len(scores)} scores are NaN: the model has diverged.")
     is_own = np.concatenate([np.ones(len(own)), np.zeros(len(foreign))])
-    return float(roc_auc_score(is_own, rankdata(scores)))  # only the order counts, and the rank of inf is finite
+    return float(roc_auc_score(is_own, rankdata(scores)))  # only the order matters, and the rank of inf is finite
 
 
 def ood_scores(model: Any, own: np.ndarray, foreign: np.ndarray) -> dict[str, float]:

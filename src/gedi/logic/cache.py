@@ -1,8 +1,8 @@
 """Compiled circuits on disk, named by a hash of their constraint.
 
-A file is written under a temporary name of its own and then renamed, so parallel runs can share the folder and a reader
-sees a whole file or none. A file that cannot be read, or does not match its own hash, counts as missing. Nothing here
-stops a fit: without the cache, the constraint is compiled again.
+A file is written under a temporary name and then renamed, so parallel runs can share the folder and a reader sees a
+whole file or none. A file that cannot be read, or does not match its own hash, counts as missing. Errors never stop a
+fit: the constraint is then compiled again.
 """
 
 from __future__ import annotations

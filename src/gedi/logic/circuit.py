@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-CHEAP_PRODUCTS = 1_000  # evaluating a layer of at most this size costs little more than launching its operations
+CHEAP_PRODUCTS = 1_000  # a layer of at most this size costs little more than launching its operations
 
 Product = tuple[int, ...]
 
@@ -102,7 +102,7 @@ class _Builder:
 
     def build(self, root: int) -> Circuit:
         """The layers below ``root``, which is the last node."""
-        if root <= self.zero:  # a bare literal still needs a layer
+        if root <= self.zero:  # even a single literal needs a layer
             return Circuit(self.sizes, (np.array([[[root]]], dtype=np.int64),))
         number = list(range(self.zero + 1)) + [-1] * len(self._sums)
         count, layers = self.zero + 1, []

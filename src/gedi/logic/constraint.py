@@ -73,7 +73,7 @@ class Constraint:
 
     @classmethod
     def from_problog(cls, program: str | Path, query: str | None = None, *, method: str = "auto") -> Constraint:
-        """That ``query`` (default: the program's own) follows from a ProbLog program, given as text or as a Path.
+        """The event that ``query`` (default: the program's own) follows from a ProbLog program, as text or a Path.
 
         ``nn(net, [X], Y, [v1, v2, ...]) :: p(X, Y).`` is a neural predicate: each input x of the net that the query
         needs becomes a variable named "net(x)" with the listed values. Variables are in the order in which the
@@ -105,7 +105,7 @@ class Constraint:
         return f"Constraint({', '.join(self.inputs)}; {self.method}, {self.circuit.nodes} nodes)"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the rule, its variables and the size of its circuit."""
+        """Shown by notebooks: the rule, its variables and the size of its circuit."""
         lines = "".join(
             f"<tr><td>{escape(v.name)}</td><td>{v.size}</td><td>{escape(few_values(v))}</td></tr>"
             for v in self.variables

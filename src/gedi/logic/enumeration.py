@@ -13,7 +13,7 @@ from gedi.errors import LogicError
 from gedi.logic.expressions import Categorical
 from gedi.logic.nodes import Node, fold
 
-MAX_COMBINATIONS = 2_000_000  # of all variables' values: 2 MB of booleans per formula, a fraction of a second
+MAX_COMBINATIONS = 2_000_000  # of values: 2 MB of booleans per formula, a fraction of a second
 
 ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
 COMPARISON = {

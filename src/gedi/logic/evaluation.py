@@ -2,8 +2,8 @@
 
 Node values are [nodes, batch]: a layer gathers whole rows, adds them (products), and reduces (sums).
 
-A program's own facts have to be summed out of the best values and the entropy of its inputs. A circuit cannot maximise
-over some variables after summing over others, so for these two the inputs' joint values are listed.
+For the most likely values and the entropy of a program's inputs, the program's own facts must be summed out. A circuit
+cannot maximise over some variables after summing over others, so these two list the joint values of the inputs.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def upward(layers: Layers, literals: torch.Tensor, reduce: Reduce = logsumexp) -
 
 
 def downward(layers: Layers, values: torch.Tensor, weight: torch.Tensor, share: Share = softmax_share) -> torch.Tensor:
-    """Passes the root's ``weight`` [batch] down to the literals; each sum divides its weight among its products."""
+    """Pass the root's ``weight`` [batch] down to the literals; each sum divides its weight among its products."""
     weights = torch.zeros_like(values)
     weights[-1] = weight
     end = len(values)

@@ -14,7 +14,7 @@ from gedi.logic.text import read_text
 
 MOST_VARIABLES = 100_000  # of a CNF: a few digits of text must not exhaust the memory
 NONE = "none of them"  # the value of an annotated disjunction if none of its choices is made
-READS_FILES = "db"  # problog's library that opens tables and databases
+READS_FILES = "db"  # the problog library that opens tables and databases
 
 
 # -- DIMACS -----------------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def read_dimacs(cnf: str | Path) -> tuple[Formula, list[Categorical]]:
             continue
         if abs(number) > declared[0]:
             raise LogicError(
-                f"A DIMACS clause uses variable {abs(number)}, but only {declared[0]} are declared: fix it."
+                f"A DIMACS clause uses variable {abs(number)}, but only {declared[0]} are declared: correct its p line."
             )
         clause.append(variables[abs(number) - 1] == int(number > 0))
     if len(clauses) != declared[1]:
@@ -80,7 +80,7 @@ def _numbers(text: str) -> tuple[tuple[int, int] | None, list[int]]:
 def read_problog(
     program: str | Path, query: str | None
 ) -> tuple[Formula, list[Categorical], dict[str, tuple[float, ...]]]:
-    """The formula under which the query follows, its variables, and the distributions of those that the program fixes.
+    """The formula under which the query follows, its variables, and the distributions of the program's own facts.
 
     Variables of neural predicates come first, in the order in which the program's text first mentions their inputs.
     """
@@ -112,9 +112,9 @@ def read_problog(
         raise LogicError(f"The program must have one query with one ground answer, found {found}: pass one as query=.")
     name, root = queries[0]
     if root is None:
-        raise LogicError(f"The query {name} never follows from the program: correct one.")
+        raise LogicError(f"The query {name} never follows from the program: check both.")
     if root == 0:
-        raise LogicError(f"The query {name} always follows from the program and so constrains nothing: correct one.")
+        raise LogicError(f"The query {name} always follows from the program, so it constrains nothing: check both.")
     reader = _GroundProgram(dag, domains)
     formula = reader.formula(root)
     return formula, reader.in_order(variables_in(formula), _places(clauses)), reader.fixed
@@ -146,7 +146,7 @@ def _closed(database: Any) -> Any:
 
 
 def _places(clauses: Iterable[Any]) -> dict[str, int]:
-    """The place in the program where each term, nested or not, is first mentioned; values of nets do not count."""
+    """Where the program first mentions each term, nested or not; values of nets do not count."""
     places: dict[str, int] = {}
     stack = list(clauses)[::-1]
     while stack:
@@ -154,7 +154,7 @@ def _places(clauses: Iterable[Any]) -> dict[str, int]:
         if isinstance(term, list):  # the heads of an annotated disjunction
             stack.extend(reversed(term))
             continue
-        if term.functor != ".":  # a list is known by its elements
+        if term.functor != ".":  # a list counts by its elements
             places.setdefault(str(term), len(places))
         stack.extend(reversed(term.args))
         if _neural(term) and term.probability.arity > 1:

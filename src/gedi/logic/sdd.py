@@ -42,7 +42,7 @@ def compile_formula(formula: Formula, variables: Sequence[Categorical]) -> Circu
 
 
 def variable_order(formula: Formula, variables: Sequence[Categorical]) -> list[int]:
-    """Smallest coefficient first, then by appearance. In sums, digits of equal place meet, so only a carry is kept."""
+    """Smallest coefficient first, then by appearance. In sums, digits of equal place meet, and only a carry remains."""
     appears = {v.name: i for i, v in enumerate(variables_in(formula))}
     place = {v.name: math.inf for v in variables}
     for node in postorder(formula):
@@ -165,7 +165,7 @@ class _Compiler:
         return _balanced(pairs, self.manager.disjoin, self.manager.false())
 
     def _linear_comparison(self, op: str, coefficients: dict[str, int], constant: int) -> Any:
-        """Compares sum(coefficient * value) + constant with 0; the state is what remains to be filled."""
+        """Compare sum(coefficient * value) + constant with 0; the state is what is still missing."""
         if op in (">", ">="):
             negated = {name: -coefficient for name, coefficient in coefficients.items()}
             return self._linear_comparison("<" if op == ">" else "<=", negated, -constant)
@@ -177,7 +177,7 @@ class _Compiler:
         shared = [math.gcd(*(w for ws in weights[place:] for w in ws)) or 1 for place in range(len(scope) + 1)]
 
         def settle(left: int, place: int) -> Hashable:
-            """The state of what is left. States with the same future are made equal, so that they share a diagram."""
+            """The state after a value. States with the same future are made equal, so that they share a diagram."""
             if op in ("<", "<="):
                 if left < 0 or left >= most[place]:
                     return left >= 0
@@ -237,7 +237,7 @@ def _linear_part(node: Node, parts: list[Linear | None]) -> Linear | None:
 
 
 def _balanced(parts: Sequence[Any], join: Callable[[Any, Any], Any], empty: Any) -> Any:
-    """Joins in pairs, not in a chain, so that small diagrams meet small ones."""
+    """Join in pairs, not in a chain, so that small diagrams meet small ones."""
     parts = list(parts)
     while len(parts) > 1:
         odd = parts[-1:] if len(parts) % 2 else []
