@@ -82,7 +82,7 @@ def test_a_file_over_the_limit_is_not_sent(visit, server):
     page.evaluate("about.limits.bytes = 3")
     drop(page, "rows.csv", b"1,2\n")
     page.wait_for_selector("#problem:not([hidden])")
-    assert "at most 3" in page.locator("#problem").inner_text()
+    assert "the limit here is 3" in page.locator("#problem").inner_text()
 
 
 def test_a_file_can_be_chosen_without_dragging(visit, server):
