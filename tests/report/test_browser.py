@@ -49,7 +49,7 @@ def charts(page):
 def test_moons_draw_every_chart_and_zoom(opened, moons_run):
     page = opened(moons_run / "report.html")
     plane = [f"plane-{name}" for name in ("clusters", "energy", "walks", "samples")]
-    training = [f"training-{name}" for name in ("gap", "losses", "objective", "diagnostics")]
+    training = [f"training-{name}" for name in ("error", "gap", "losses", "objective", "diagnostics")]
     assert {*plane, *training, "ood-density", "ood-gradient", "spectrum"} == set(charts(page)) == set(drawn(page))
     chart = page.locator("[data-chart=plane-clusters] .nsewdrag")
     chart.scroll_into_view_if_needed()

@@ -29,6 +29,7 @@ FINE = Measures(
     energy_gap=0.2,
     energy_spread=1.0,
     candidates={"a head": 0.01, "kmeans": 0.2},
+    winner="a head",
 )
 
 
@@ -78,10 +79,11 @@ def test_an_energy_gap_is_judged_relative_to_the_spread_of_log_p():
 
 def test_the_winner_among_several_candidates_is_named_and_judged_by_itself():
     def said(**candidates):
-        return [f for j in judge(replace(FINE, candidates=candidates)) for f in j.findings if "candidates" in f.text]
+        run = replace(FINE, candidates=candidates, winner=min(candidates, default=None, key=candidates.get))
+        return [f for j in judge(run) for f in j.findings if "candidates" in f.text]
 
     (found,) = said(kmeans=0.02, neighbours=0.99)
-    assert found.level == "good" and "from k-means, the best of 2 candidates: its score is 0.02," in found.text
+    assert found.level == "good" and "from k-means, chosen from 2 candidates: its score is 0.02," in found.text
     assert said(**{"a head": 0.9}) == said() == []  # without rivals, it was judged by its own loss alone
 
 
@@ -93,6 +95,7 @@ def test_remedies_name_settings_that_exist():
         FINE,
         sizes=[97, 3, 0, 0],
         candidates={"a head": 1.0, "kmeans": 2.0},
+        winner="a head",
         rollbacks=3,
         **dict.fromkeys(("confidence", "keeps_noise", "keeps_walk", "spread", "noise_auroc", "shuffled_auroc"), 0.0),
         effective_rank=0.0,

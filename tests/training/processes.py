@@ -30,7 +30,7 @@ def shifted(x, rows, generator):
 
 
 def terms(world: World) -> dict[str, torch.Tensor]:
-    """Every kind of term on one global batch, with gradients; except the VAE, whose noise differs between processes.
+    """Every kind of term on one global batch, with gradients; except those whose noise differs between processes.
 
     Those of clusters, before the choice and after it.
     """
@@ -38,7 +38,7 @@ def terms(world: World) -> dict[str, torch.Tensor]:
     for family, members in kinds().items():
         for kind in members:
             for competing in (True, False) if family in ("clustering", "symbolic") else (True,):
-                if kind != "vae":
+                if kind not in ("vae", "denoising"):
                     name = f"{family}.{kind}" + ("" if competing else " after")
                     found = one_term(world, family, kind, competing=competing)
                     values |= {f"{name}/{key}": value for key, value in found.items()}
@@ -56,7 +56,7 @@ def one_term(world: World, family: str, kind: str, *, competing: bool) -> dict[s
     run.state.labels = torch.arange(len(ROWS)) % 3
     if family == "clustering" and kind != "kmeans" and not competing:
         run.state.marginals, run.state.iteration = torch.tensor([0.5, 0.3, 0.2]), config.step2.iterations // 2
-    run.state.competing = competing
+    run.state.competing, run.state.length = competing, config.step2.iterations
     net = run.state.net
     net.train()
     net.refresh_density(run.x)

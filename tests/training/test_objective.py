@@ -127,7 +127,8 @@ def test_every_setting_of_a_term_has_a_comment_beside_it(module):
         if isinstance(cls, ast.ClassDef) and issubclass(getattr(module, cls.name), Term)
         for node in cls.body
         if isinstance(node, ast.AnnAssign)
-        and ast.unparse(node.target) not in ("kind", "equation") and "ClassVar" not in ast.unparse(node.annotation)
+        and ast.unparse(node.target) not in ("kind", "equation")
+        and "ClassVar" not in ast.unparse(node.annotation)
         and commented.isdisjoint(range(node.lineno, (node.end_lineno or 0) + 1))
     ]
     assert silent == []

@@ -174,7 +174,7 @@ def _choice(m: Measures) -> list[Finding]:
     if m.winner is None or m.unexplained is None:
         return []
     text = (
-        f"The clusters come from {CANDIDATES.get(m.winner, m.winner)}, the best of {len(m.candidates)} candidates: "
+        f"The clusters come from {CANDIDATES.get(m.winner, m.winner)}, chosen from {len(m.candidates)} candidates: "
         f"its score is {short(m.unexplained)}, where 0 means that neighbours and walks never leave a cluster "
         "and 1 is chance."
     )

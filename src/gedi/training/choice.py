@@ -63,8 +63,9 @@ def most_typical(run: Engine, heads: list[int]) -> int:
     """
     if len(heads) < 3:
         return heads[0]
-    average, some = run.state.average, run.x[torch.from_numpy(sample_of(len(run.x), 0)).to(run.x.device)]
-    scores = [average.clusters.all_scores(average.embed(x)) for x in some.split(average.encoder.rows_at_once)]
+    average = run.state.average
+    places = torch.from_numpy(sample_of(len(run.x), 0)).to(run.x.device).split(average.encoder.rows_at_once)
+    scores = [average.clusters.all_scores(average.embed(run.x[some])) for some in places]
     labels = torch.cat(scores, dim=1)[heads].argmax(2).cpu().numpy()
     agreement = [sum(adjusted_rand_score(mine, theirs) for theirs in labels) for mine in labels]
     return heads[int(np.argmax(agreement))]

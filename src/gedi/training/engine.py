@@ -333,7 +333,7 @@ class Engine:
     def _anchor(self) -> float:
         """Weight of agreement with a start that was chosen, in this iteration."""
         heads, state, n = self.config.heads, self.state, self.state.length
-        if state.marginals is None or not n:  # no start was chosen, or no stage has begun
+        if state.marginals is None:  # no start was chosen
             return 0.0
         passed = (state.iteration / n - heads.choose) / max(1e-9, heads.fade * (1 - heads.choose))
         return heads.anchor * max(0.0, 1.0 - passed)
