@@ -188,7 +188,7 @@ class ExpectedCheckpoint:
         compared = heads.n_heads if counters["competing"] else 1
         optional = {"objective": Spec(F32, (compared,)), "marginals": Spec(F32, (heads.n_clusters,))}
         optional |= {"labels": Spec(torch.int64, (self.rows,)), "starts": Spec(torch.int64, (None, self.rows))}
-        optional["neighbours"] = Spec(torch.int64, (self.rows, None))
+        optional |= {"neighbours": Spec(torch.int64, (self.rows, None)), "pairs": Spec(torch.int64, (None, None))}
         names = {name.removeprefix(prefix) for name in found if name.startswith(prefix)}
         optional |= {name: Spec(F32, (compared,)) for name in names if name.startswith("judged/")}
         expected |= {name: spec for name, spec in optional.items() if name in names}
@@ -209,8 +209,8 @@ class ExpectedCheckpoint:
             kind, most = name.rpartition("/")[2], heads.n_clusters
             if kind in ("labels", "starts") and not bool(((value >= 0) & (value < most)).all()):
                 raise ValueError(f"its {kind} are not clusters")
-            if kind == "neighbours" and not bool(((value >= 0) & (value < self.rows)).all()):
-                raise ValueError("its neighbours are not rows")
+            if kind in ("neighbours", "pairs") and not bool(((value >= 0) & (value < self.rows)).all()):
+                raise ValueError(f"its {kind} are not rows")
             if kind == "marginals" and not bool((value > 0).all()):
                 raise ValueError("its marginals are not positive")
 

@@ -19,7 +19,7 @@ from gedi.training.start import NEIGHBOURS, directions, find_start, sample_of, t
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
-NOTHING = 0.03  # an unexplained share that is as good as none: several such candidates are compared by their entropy
+NOTHING = 0.06  # an unexplained share that is as good as none: several such candidates are compared by their entropy
 CLEARLY = 0.75  # where neighbours judge, a cut of their graph has to be this much better: it looks for nothing else
 NEARLY, HARDLY = 1.03, 0.002  # heads whose objective is at most so many times the lowest, plus this, are as good
 HEAD = "a head"  # what the best of the heads is called among the candidates
@@ -27,8 +27,14 @@ HEAD = "a head"  # what the best of the heads is called among the candidates
 
 @torch.no_grad()
 def find_starts(run: Engine) -> None:
-    """Starts are found on the density of step 1; those of a constraint wait, as they need a trained representation."""
+    """Starts are found, and all candidates are judged, on the density of step 1, before step 2 changes its encoder.
+
+    Those of a constraint wait, as they need a trained representation.
+    """
     kinds = run.config.heads.starts
+    if kinds and any(term.walks for term in run.config.objective.values()):
+        pairs = run.world.from_main(lambda: walked_pairs(run, sample_of(len(run.x), 0)))
+        run.state.pairs = torch.as_tensor(pairs, dtype=torch.long, device=run.x.device)
     if kinds and run.groups is None:
         found = run.world.from_main(lambda: np.stack([find_start(run, kind) for kind in kinds]))
         run.state.starts = torch.as_tensor(found, dtype=torch.long, device=run.x.device)
@@ -83,7 +89,7 @@ def choose_clusters(run: Engine) -> None:
     if not run.config.heads.starts:
         return
     run.winner, labels, run.candidates = run.world.from_main(lambda: compare(run, has_head=has_head))
-    state.starts = None
+    state.starts = state.pairs = None
     if run.winner == HEAD:
         return
     state.objective = None
@@ -107,12 +113,11 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
         candidates[kind] = find_start(run, kind) if run.state.starts is None else run.state.starts[i].cpu().numpy()
     if len(candidates) == 1:
         return (*next(iter(candidates.items())), {})
-    places = sample_of(len(run.x), 0)
-    walks = any(term.walks for term in run.config.objective.values())
-    pairs = walked_pairs(run, places) if walks else neighbour_pairs(run, places)
+    places, walked = sample_of(len(run.x), 0), run.state.pairs
+    pairs = neighbour_pairs(run, places) if walked is None else walked.cpu().numpy()
     judged = {name: unexplained(labels[places], pairs) + broken(run, labels) for name, labels in candidates.items()}
     compared = {name: max(NOTHING, share) for name, share in judged.items()}
-    if not walks and "neighbours" in compared:
+    if walked is None and "neighbours" in compared:
         compared["neighbours"] /= CLEARLY
     best = [name for name, share in compared.items() if share == min(compared.values())]
     winner = max(best, key=lambda name: entropy(candidates[name][places]))

@@ -65,7 +65,7 @@ class DamConfig:
     """DAM walks (Alg. 1)."""
 
     steps: Natural = 10  # T
-    every: Count = 2  # iterations of step 2 from one batch of walks to the next (paper: 1)
+    every: Count = 4  # iterations of step 2 from one batch of walks to the next (paper: 1)
     radius: NotNegative | None = None  # epsilon; None: the data's resolution
     max_drop: float | None = 3.0  # no step may take log p further than this below the walk's start; None: no limit
 
@@ -148,7 +148,9 @@ class TrainingConfig:
     heads: HeadsConfig = field(default_factory=HeadsConfig)  # where clusters come from
     start: StartConfig = field(default_factory=StartConfig)  # clusterings that compete with the heads
     step1: StageConfig = field(default_factory=lambda: StageConfig(settle=0.01))  # the density alone
-    step2: StageConfig = field(default_factory=lambda: StageConfig(iterations=400, settle=0.01, average=0.98))  # Eq. 10
+    step2: StageConfig = field(  # all of Eq. 10
+        default_factory=lambda: StageConfig(iterations=300, settle=0.01, batch_size=256, average=0.98)
+    )
     guard: GuardConfig = field(default_factory=GuardConfig)  # divergence: noticed, undone, reported
     scaling: Literal["feature", "global", "pixels", "none"] = (
         "feature"  # unit per column, one unit for all, black -1 and white 1, or unscaled (paper)

@@ -126,7 +126,7 @@ PAPER_TOY: Changes = dict(
     sampler=dict(steps=1, data_noise=0.0, restart_within=1.0, clamp=False),
     objective=dict(generative=dict(gradient=0.1)),
     step1=STAGE_OF_PAPER | dict(iterations=7000, learning_rate=1e-3, betas=(0.0, 0.9)),
-    step2=STAGE_OF_PAPER | dict(iterations=7000, learning_rate=1e-3),
+    step2=STAGE_OF_PAPER | dict(iterations=7000, batch_size=400, learning_rate=1e-3),
     scaling="none",
 )
 # JEM on synthetic data, by Appendix G's own list; for --method jem.

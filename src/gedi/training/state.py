@@ -17,7 +17,14 @@ from gedi.training.config import StageConfig
 
 Tensors = dict[str, torch.Tensor]
 TRAINED = ("step1", "step2")  # the stages that settings describe
-OPTIONAL = ("objective", "starts", "labels", "marginals", "neighbours")  # tensors that are there once they are known
+OPTIONAL = (
+    "objective",
+    "starts",
+    "pairs",
+    "labels",
+    "marginals",
+    "neighbours",
+)  # tensors that are there once they are known
 STAGES = ("start", *(name for stage in TRAINED for name in (stage, f"after {stage}")))  # a run's places, in their order
 
 
@@ -38,6 +45,7 @@ class TrainState:
     objective: torch.Tensor | None = None  # smoothed objective of every head, [heads]; of the chosen one later on
     judged: Tensors = field(default_factory=dict)  # latest values, [heads], of what it is made of
     starts: torch.Tensor | None = None  # the labels of every row by each start, [starts, rows], until one is chosen
+    pairs: torch.Tensor | None = None  # rows that walks from some rows ended at, [some, walks], until one is chosen
     labels: torch.Tensor | None = None  # the label of every row, by k-means or by the start that was chosen
     marginals: torch.Tensor | None = None  # cluster sizes to expect; None: equal
     neighbours: torch.Tensor | None = None  # of every row in the representation, [rows, k]; None: those in the data
