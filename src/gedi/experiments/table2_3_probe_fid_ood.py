@@ -173,7 +173,7 @@ def _of_entry(score: str) -> Text:
     return lambda results, row: mean_std(results.groups[row[:2]], score)
 
 
-def _cluster_columns(printed: dict[str, dict[str, paper.Number]]) -> dict[str, Text]:
+def _cluster_columns(printed: dict[str, paper.Printed]) -> dict[str, Text]:
     return {
         **means("nmi", "ami"),
         "NMI, batches of 64": mean("nmi_batch64"),
@@ -183,7 +183,7 @@ def _cluster_columns(printed: dict[str, dict[str, paper.Number]]) -> dict[str, T
     }
 
 
-def _printed(numbers: dict[str, dict[str, paper.Number]]) -> Text:
+def _printed(numbers: dict[str, paper.Printed]) -> Text:
     return of_row(lambda data, row: numbers[data].get(printed_as(row), "–"))
 
 
