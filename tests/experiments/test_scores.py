@@ -22,6 +22,7 @@ from gedi.experiments.scores import (
     untrained_features,
 )
 from gedi.report.images import tiled
+from gedi.training.guard import DivergedError
 from gedi.training.presets import preset
 
 SVHN = ImageCell("svhn", 10, preset="smoke", rows=300)
@@ -81,8 +82,17 @@ def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(o
     assert len(measured["labels"]) == 300 and len(set(measured["labels"])) == 10
 
 
-def test_a_diverged_fit_has_no_more_numbers():
+def test_a_baseline_has_no_image_numbers():
     assert of_image_fit(SVHN, None, CellData(*[np.zeros((1, 1))] * 3)) == {}
+
+
+def test_a_diverged_fit_gets_no_numbers_of_the_raw_rows(monkeypatch):
+    def diverge(*args):
+        raise DivergedError("Training diverged in step1.")
+
+    monkeypatch.setattr(cells_module, "_fit_gedi", diverge)
+    measured = cells_module.measure(Cell("digits", 10, preset="smoke", rows=100), more=of_representation)
+    assert measured["nmi"] == 0.0 and "probe" not in measured and "nmi_of_representation" not in measured
 
 
 def test_probes_read_the_representation_and_labels_of_the_right_rows():

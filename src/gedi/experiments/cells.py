@@ -180,8 +180,8 @@ def measure(
     """Fit one cell and measure it on its test split; with ``models``, the trained model is saved there too.
 
     Where there is a density, its log p is measured on test rows, too. ``random_labels`` are the scores of the same
-    labels in random order: what chance gives at these cluster sizes. ``more`` adds numbers of the trained model. It may
-    replace the scores and labels, for models without clusters. The time all this takes is not counted as the fit's.
+    labels in random order: what chance gives at these cluster sizes. ``more`` adds numbers unless the fit diverged. It
+    may replace the scores and labels, for models without clusters. The time all this takes is not counted as the fit's.
     ``fit`` is used in place of the method's own.
     """
     data = data or cell_data(cell)
@@ -201,7 +201,7 @@ def measure(
     seconds = time.monotonic() - began
     if model is not None and model.has_density:
         numbers |= _of_density(cell, model, data)
-    if more is not None:
+    if more is not None and not diverged:
         numbers |= more(cell, model, data)
     measured = {"key": cell.key, "cell": asdict(cell), **clustering_scores(data.y_test, labels), **diverged}
     measured |= {"seconds": round(seconds, 2), "labels": labels.tolist(), **numbers, "provenance": runs.provenance()}
