@@ -1,4 +1,4 @@
-"""Shared by the tests of experiments: fits without training, and small images in place of the data sets."""
+"""Shared by the tests of experiments: fits without training, and small images instead of the data sets."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from gedi.experiments import cells, scores
 
 @pytest.fixture
 def fake_fits(monkeypatch):
-    """A function: from now on fits are not trained, but labelled by ``labels(cell, y_test)``.
+    """A function that replaces training: each cell's test rows are labelled by ``labels(cell, y_test)``.
 
-    It returns the list of cells that are fitted, which grows.
+    It returns the growing list of fitted cells.
     """
 
     def install(labels):
@@ -29,7 +29,7 @@ def fake_fits(monkeypatch):
 
 @pytest.fixture(scope="session")
 def image_folder(tmp_path_factory):
-    """Small images in place of the data sets: each has its own brightness, and classes by the first pixel."""
+    """Small images instead of the data sets: each set has its own brightness; the first pixel is the class."""
     folder = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     for name, brightness in {"svhn": 40, "cifar10": 120, "cifar100": 200}.items():

@@ -29,7 +29,7 @@ SMALL = Cell("moons", 2, preset="smoke", rows=120, iterations=5)
 
 
 class Fake:
-    """Stands in for `measure`, and counts."""
+    """Stands in for `measure` and records its calls."""
 
     def __init__(self, stop_after=None):
         self.calls, self.stop_after = [], stop_after
@@ -149,7 +149,7 @@ def test_a_measured_cell_says_what_and_how():
     assert scores | {"auroc_uniform", "auroc_shuffled", "candidates"} <= measured.keys()
     assert 0 <= measured["auroc_uniform"] <= 1 and 0 <= measured["auroc_shuffled"] <= 1
     assert 0 <= measured["nmi"] <= 1 and len(measured["labels"]) == 120
-    assert measured["config"]["sampler"]["noise"] > 0  # what was left open is filled in
+    assert measured["config"]["sampler"]["noise"] > 0  # open settings are filled in
     assert measured["provenance"]["versions"]["torch"]
     assert json.loads(json.dumps(measured, allow_nan=False)) == measured
 
@@ -179,7 +179,7 @@ def test_random_labels_have_the_sizes_of_the_clusters_and_agree_with_nothing(fak
 
 
 def test_the_untrained_encoder_is_the_net_that_gedi_starts_from(tmp_path):
-    """Its clusters are those of k-means on its representation, and nothing has been trained."""
+    """Its clusters come from k-means on its representation, and nothing has been trained."""
     cell, gedi = (replace(SMALL, method=method) for method in ("untrained", "gedi"))
     measured = run_cells([cell], tmp_path, 1, print, keep_models=True)[cell]
     model = runs.load(tmp_path / "models" / cell.key)
@@ -223,7 +223,7 @@ def test_a_toy_in_more_columns_is_rotated_and_hardly_thicker(columns):
     assert spread[1] > 0.5 and spread[2:] == pytest.approx(cells_module.THIN, rel=0.25)
     lengths = [np.linalg.norm(data.x_test, axis=1) for data in (plain, wide)]
     assert np.abs(lengths[0] - lengths[1]).max() < 0.1  # one rotation for both splits
-    assert np.abs(np.corrcoef(wide.x_train.T)).mean() > 0.2  # every column has something of the rings
+    assert np.abs(np.corrcoef(wide.x_train.T)).mean() > 0.2  # every column carries part of the rings
     assert not np.array_equal(cell_data(replace(cell, seed=1)).x_test, wide.x_test)
     assert replace(cell, preset=None).config() == preset(None, n_features=columns)
 

@@ -1,4 +1,4 @@
-"""Tables and figures: what they show, and the files they write. Fits are faked wherever the fit is not the point."""
+"""Tables and figures: what they show, and the files they write. Fits are faked unless a test is about the fit."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def fits(fake_fits):
 
 @pytest.mark.parametrize("name", FAKEABLE)
 def test_every_experiment_writes_its_table_and_files(name, tmp_path, fits, monkeypatch):
-    monkeypatch.setenv("GEDI_DATA", str(tmp_path))  # no data sets but those that are generated
+    monkeypatch.setenv("GEDI_DATA", str(tmp_path))  # only generated data sets
     outcome = EXPERIMENTS[name].run("smoke", 2, tmp_path, 1, print)
     assert outcome.rows and all(len(row) == len(outcome.columns) for row in outcome.rows)
     assert all(isinstance(entry, str) for row in outcome.rows for entry in row)
@@ -79,7 +79,7 @@ def test_every_experiment_writes_its_table_and_files(name, tmp_path, fits, monke
 
 
 def test_one_step_is_one_step_with_fewer_evaluations():
-    """In the plane at most half of them; the settings for digits save most of them already."""
+    """At most half of them in the plane; the settings for digits already save most of them."""
     for data, share in (("moons", 0.5), ("digits", 0.95)):
         two, one = (Cell(data, 2, method=method).config() for method in ("gedi", "gedi-1"))
         assert one.step1.iterations == 0
@@ -301,6 +301,25 @@ def test_cells_share_the_name_of_their_settings_only_if_they_share_the_settings(
     assert settings_names(cells[:2]) == {cell: "jem, images, full" for cell in cells[:2]}
 
 
+def test_at_the_paper_scale_jem_and_swav_have_the_papers_settings_without_the_guard():
+    smoke, laptop, full = (budget(scale, 1, laptop_seeds=1) for scale in ("smoke", "laptop", "paper"))
+    for row in ("jem", "swav"):
+        cells = [table1.cells_of(scale, "moons", row)[0] for scale in (smoke, laptop, full)]
+        assert [(cell.preset, cell.guarded) for cell in cells] == [("smoke", True), (None, True), ("paper", False)]
+
+
+def test_a_template_becomes_one_cell_per_seed():
+    cell = Cell("moons", 2, seed=10, rows=50)
+    few = cells.cells_of(LAPTOP, cell, laptop_seeds=2)
+    assert few == [cell, replace(cell, seed=11)]
+    chosen = budget("laptop", 3, laptop_seeds=5)
+    assert [c.seed for c in cells.cells_of(chosen, cell, laptop_seeds=2)] == [10, 11, 12]
+    (smoke,) = cells.cells_of(budget("smoke", None, laptop_seeds=5), cell)
+    assert (smoke.preset, smoke.rows, smoke.iterations) == ("smoke", 300, 40)
+    (kmeans,) = cells.cells_of(budget("smoke", None, laptop_seeds=5), replace(cell, method="kmeans"))
+    assert (kmeans.preset, kmeans.rows, kmeans.iterations) == (None, 300, None)
+
+
 def test_summary_over_seeds():
     group = summary([{"nmi": 0.9, "objective": None}, {"nmi": 1.0, "diverged": "x"}])
     assert group["nmi"]["mean"] == pytest.approx(0.95) and group["nmi"]["min"] == 0.9
@@ -312,7 +331,7 @@ def test_summary_over_seeds():
 def test_scales():
     smoke, laptop, full = (budget(scale, None, laptop_seeds=2) for scale in ("smoke", "laptop", "paper"))
     assert (smoke.preset, laptop.preset, full.preset) == ("smoke", None, None)
-    assert full.baseline_preset == "paper" and laptop.rows is None
+    assert (smoke.rows, laptop.rows, full.rows) == (300, None, None)
     assert [len(b.seeds) for b in (smoke, laptop, full)] == [1, 2, 5]
     assert smoke.dam_steps == (1, 2) and laptop.dam_steps == (1, 2, 5, 8, 10)
 

@@ -19,7 +19,6 @@ from gedi.experiments.image_cells import (
     ImageCell,
     cells_of,
     hold_to,
-    lacks_fid,
     measure,
     passes,
     per_iteration,
@@ -136,7 +135,7 @@ def test_on_a_laptop_all_rows_cost_what_gedi_costs(row):
 
 
 def test_passes_are_counted_as_the_engine_makes_them():
-    """For 8 images: step 1, and in step 2 two views learned from and a third at the end of walks."""
+    """For 8 images: step 1; in step 2, two views and a third at the end of the walks."""
     config = preset("images", n_features=2)
     for stage in (config.step1, config.step2):
         stage.batch_size, stage.iterations = 8, 10
@@ -183,12 +182,12 @@ def test_a_real_fit_is_kept_and_later_measured_for_fid_without_fitting_again(ima
         "ood_log_density_cifar100",
     }
     assert expected | {"estimated_seconds", "training_seconds"} <= first.keys()
-    assert lacks_fid(first) and (tmp_path / MODELS / CELL.key).is_dir()
+    assert "fid_fresh" not in first and (tmp_path / MODELS / CELL.key).is_dir()
     monkeypatch.setenv(INCEPTION, "inception.pth")
     monkeypatch.setattr(scores, "inception_fid", lambda real, fake, path: float(len(fake)))
     monkeypatch.setattr(cells_module, "_fit_gedi", None)
     again = measure(CELL, out=tmp_path)
-    assert again["fid_fresh"] == scores.FRESH and not lacks_fid(again)
+    assert again["fid_fresh"] == scores.FRESH
     assert {name: again[name] for name in first} == first
 
 
@@ -201,5 +200,5 @@ def test_fits_that_lack_something_are_measured_again_and_their_new_numbers_count
 
     run_cells([CELL], tmp_path, 1, print, measure=without)
     assert run_cells([CELL], tmp_path, 1, print, measure=fake) == {CELL: without(CELL, None)}
-    assert run_cells([CELL], tmp_path, 1, print, measure=fake, lacks=lacks_fid) == {CELL: fake(CELL, None)}
+    assert run_cells([CELL], tmp_path, 1, print, measure=fake, needs="fid_fresh") == {CELL: fake(CELL, None)}
     assert read_cells(tmp_path / CELLS) == {CELL.key: fake(CELL, None)}

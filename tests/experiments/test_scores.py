@@ -11,24 +11,24 @@ from matplotlib.image import imread
 from gedi.data import Scaler, load
 from gedi.experiments import cells as cells_module
 from gedi.experiments import scores
-from gedi.experiments.cells import Cell, CellData, cell_data
+from gedi.experiments.cells import Cell, CellData, cell_data, some
 from gedi.experiments.image_cells import ImageCell, measure
 from gedi.experiments.scores import (
     of_foreign,
     of_image_fit,
     of_representation,
     of_samples,
-    some,
     untrained_features,
 )
 from gedi.report.images import tiled
+from gedi.training.guard import DivergedError
 from gedi.training.presets import preset
 
 SVHN = ImageCell("svhn", 10, preset="smoke", rows=300)
 
 
 class Oracle:
-    """Stands in for a model of images: enc(x) is the class, log p falls with the distance from their brightness."""
+    """Stands in for a model of images: enc(x) is the class; log p falls with the distance from their brightness."""
 
     has_clusters = has_density = True
     config = preset("smoke", n_features=2)
@@ -81,12 +81,21 @@ def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(o
     assert len(measured["labels"]) == 300 and len(set(measured["labels"])) == 10
 
 
-def test_a_diverged_fit_has_no_more_numbers():
+def test_a_baseline_has_no_image_numbers():
     assert of_image_fit(SVHN, None, CellData(*[np.zeros((1, 1))] * 3)) == {}
 
 
+def test_a_diverged_fit_gets_no_numbers_of_the_raw_rows(monkeypatch):
+    def diverge(*args):
+        raise DivergedError("Training diverged in step1.")
+
+    monkeypatch.setattr(cells_module, "_fit_gedi", diverge)
+    measured = cells_module.measure(Cell("digits", 10, preset="smoke", rows=100), more=of_representation)
+    assert measured["nmi"] == 0.0 and "probe" not in measured and "nmi_of_representation" not in measured
+
+
 def test_probes_read_the_representation_and_labels_of_the_right_rows():
-    """A representation that is the label itself is read without a mistake; a random one is not."""
+    """A representation that equals the label is read without errors; a random one is not."""
     data = load("digits")
     images = CellData(data.x, data.x, data.y)
 
@@ -107,13 +116,12 @@ def test_walks_that_end_in_another_cluster_are_counted(monkeypatch):
     model = SimpleNamespace(predict=lambda x: (x[:, 0] > 0).astype(int))
     data = CellData(np.zeros((4, 2)), np.zeros((4, 2)), np.zeros(4, dtype=int))
     assert scores.of_walks(Cell("moons", 2), model, data) == {"walk_crossing": 0.5}
-    assert scores.of_walks(Cell("moons", 2), None, data) == {}
 
 
 def test_foreign_images_are_those_of_the_two_other_test_sets(oracle):
     cell = ImageCell("cifar10", 10, preset="smoke", rows=50)
     numbers = of_foreign(cell, oracle, cell_data(cell))
-    assert numbers["ood_log_density_svhn"] == 0.0  # the oracle knows SVHN: CIFAR-10 is farther from it
+    assert numbers["ood_log_density_svhn"] == 0.0  # the oracle was made from SVHN, so CIFAR-10 is less likely
     assert numbers["ood_log_density_cifar100"] == 1.0
 
 

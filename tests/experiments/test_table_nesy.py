@@ -1,4 +1,4 @@
-"""The addition table: what is trained on, what is counted, and the paper's numbers beside it."""
+"""The addition table: its training data, its scores, and the paper's numbers beside ours."""
 
 import json
 import warnings
@@ -23,7 +23,6 @@ from gedi.experiments.table_nesy import (
     addition_data,
     cells_of,
     start_alone,
-    training_labels,
 )
 from gedi.objectives.term import temperature
 from gedi.training.config import check
@@ -34,7 +33,7 @@ from gedi.training.presets import preset
 
 @pytest.fixture
 def fits(fake_fits, monkeypatch):
-    """Right clusters everywhere but without GEDI, under the right names only with the constraint."""
+    """Right clusters in every variant that has GEDI, but under the right names only with the constraint."""
 
     def labels(cell, y):
         shift = {"without GEDI": -y, "without constraint": 1, "with constraint": 0}.get(cell.variant, 2)
@@ -66,7 +65,7 @@ def test_the_papers_numbers_are_beside_ours(fits, tmp_path, monkeypatch):
     assert [rows[n, "with constraint"][-1] for n in ("100", "1,000", "10,000")] == ["5", "5", "1"]
 
 
-def test_the_triplets_add_up_and_are_not_tested_on():
+def test_the_triplets_add_up_and_are_not_in_the_test_set():
     cell = AdditionCell("digits", 10, 1, preset="smoke", variant="with constraint", rows=120)
     data = addition_data(cell)
     assert data.x_train.shape == (120, 8, 8, 1) and len(data.x_test) == 597
@@ -137,23 +136,24 @@ def test_em_alone_is_the_start_before_a_cluster_head_has_learned():
     cell = AdditionCell("digits", 10, 0, preset="smoke", variant=EM_ALONE, rows=120)
     data = addition_data(cell)
     labels, numbers, model = start_alone(cell, data, None)
-    assert model is None and labels.shape == training_labels(cell).shape == (120,)
+    assert model is None and labels.shape == data.y_test.shape == (120,)
+    assert data.x_test is data.x_train  # scored on the images that EM has named
     assert set(numbers["candidates"]) == {"neighbours", "kmeans"}  # judged, and the best taken
-    a, b, c = training_labels(cell).reshape(-1, 3).T
+    a, b, c = data.y_test.reshape(-1, 3).T
     assert np.array_equal(a + b, c)
     a, b, c = labels.reshape(-1, 3).T
-    assert np.mean(a + b == c) > 0.5  # by chance one in ten
+    assert np.mean(a + b == c) > 0.5  # one in ten by chance
     assert "ends" in cell.settings() and "ends" not in replace(cell, variant="with constraint").settings()
 
 
 def test_the_baseline_calls_every_image_a_zero():
-    """As the paper reports, here on small images: the rule then holds, and nothing is learned."""
+    """As the paper reports, but on small images: the rule holds, and nothing is learned."""
     cell = AdditionCell("digits", 10, 0, preset="smoke", variant="without GEDI", rows=300)
     data = addition_data(cell)
     config = cell.config()
     config.step2 = replace(config.step2, iterations=100, learning_rate=3e-3)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GuardWarning)  # of nine clusters without rows
+        warnings.simplefilter("ignore", GuardWarning)  # it warns of nine empty clusters
         x, x_test = (images.reshape(len(images), -1) for images in (data.x_train, data.x_test))
         model = fit_rows(x, n_clusters=10, config=config, seed=0, image_shape=(8, 8, 1))
     assert set(model.predict(x_test)) == {0} and model.history[-2]["symbolic"] < 0.1

@@ -1,4 +1,4 @@
-"""Work in other processes: its results, what it reports, and how it ends."""
+"""Work in other processes: results, progress and errors."""
 
 import os
 
@@ -14,7 +14,7 @@ def double(x, name):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_every_task_is_done_once_by_one_thread_and_heard_while_it_runs(jobs):
+def test_every_task_runs_once_on_one_thread_and_its_progress_is_shown(jobs):
     lines = []
     found = list(in_processes(double, [(i, "task") for i in range(3)], jobs, lines.append))
     tell("too late")

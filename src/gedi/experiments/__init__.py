@@ -1,19 +1,19 @@
 """Experiments: the tables and figures of the paper, and a few tables of our own. Nothing heavy is imported here.
 
-An experiment is a list of *cells* (one fit each, see `cells`) and a way to lay out their numbers (see `tabulate`).
+An experiment is a list of *cells* (one fit each, see `cells`) and a layout for their numbers (see `tabulate`).
 ``gedi reproduce table-nesy`` calls the function ``table_nesy(request) -> Outcome``. A module is named after the
-experiments in it. To add one, write such a function and list it in ``EXPERIMENTS``.
+experiments in it. To add an experiment, write such a function and list it in ``EXPERIMENTS``.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
+from gedi.data.checks import did_you_mean
 from gedi.errors import ConfigError
 from gedi.experiments import paper
 
@@ -23,21 +23,21 @@ Say = Callable[[str], None]  # takes one line of progress
 
 @dataclass(frozen=True)
 class Budget:
-    """What a scale means for the cells of an experiment."""
+    """What a scale means for an experiment's cells."""
 
     scale: str
     seeds: tuple[int, ...]
-    gives_seeds: bool  # the user asked for this number of seeds
-    preset: str | None  # our settings; None: the defaults
-    baseline_preset: str | None  # settings of JEM and SwAV
-    rows: int | None  # training and test points; None: all
-    iterations: int | None  # cap on each step's iterations, even in the paper's settings; None: no cap
-    dam_steps: tuple[int, ...]  # the values of T in figures
+    gives_seeds: bool  # the user chose the number of seeds
+    preset: str | None = None  # our settings; None: the defaults
+    rows: int | None = None  # training points, and test points; None: all
+    iterations: int | None = None  # cap on each step's iterations, even in the paper's settings; None: no cap
+    dam_steps: tuple[int, ...] = paper.FIGURE_STEPS  # the values of T in figures
 
 
 class Request(NamedTuple):
-    """One call of `gedi reproduce`: what may be spent, where files go, and what shows the progress."""
+    """One call of `gedi reproduce`: the experiment, its budget, where files go, and what shows the progress."""
 
+    name: str
     budget: Budget
     out: Path
     jobs: int  # worker processes
@@ -46,7 +46,7 @@ class Request(NamedTuple):
 
 @dataclass
 class Outcome:
-    """A table to print, what to know about it, and the files written."""
+    """A table to print, notes on how to read it, and the files written."""
 
     title: str
     columns: list[str]
@@ -56,23 +56,14 @@ class Outcome:
 
 
 def budget(scale: str, seeds: int | None, *, laptop_seeds: int) -> Budget:
-    """The budget of a scale: smoke takes seconds, laptop suits two CPU cores, paper has 5 seeds everywhere."""
+    """The budget of a scale: smoke takes seconds, laptop suits two CPU cores, paper uses 5 seeds everywhere."""
     if scale not in SCALES:
         raise ConfigError(f"Unknown scale {scale!r}: choose one of {', '.join(SCALES)}.")
     if seeds is not None and seeds < 1:
         raise ConfigError(f"The number of seeds must be at least 1, got {seeds}.")
     n = seeds or {"smoke": 1, "laptop": laptop_seeds, "paper": 5}[scale]
-    is_smoke = scale == "smoke"
-    return Budget(
-        scale=scale,
-        seeds=tuple(range(n)),
-        gives_seeds=seeds is not None,
-        preset="smoke" if is_smoke else None,
-        baseline_preset={"smoke": "smoke", "laptop": None, "paper": "paper"}[scale],
-        rows=300 if is_smoke else None,
-        iterations=40 if is_smoke else None,
-        dam_steps=(1, 2) if is_smoke else paper.FIGURE_STEPS,
-    )
+    given = Budget(scale, tuple(range(n)), gives_seeds=seeds is not None)
+    return replace(given, preset="smoke", rows=300, iterations=40, dam_steps=(1, 2)) if scale == "smoke" else given
 
 
 @dataclass(frozen=True)
@@ -84,12 +75,12 @@ class Experiment:
     laptop_seeds: int = 1
 
     def run(self, scale: str, seeds: int | None, out: Path, jobs: int, say: Say) -> Outcome:
-        """Fit what is missing, write ``out/NAME.json`` and the pictures, and return the table."""
+        """Run the fits that are missing, write ``out/NAME.json`` and the pictures, and return the table."""
         if jobs < 1:
             raise ConfigError(f"The number of worker processes must be at least 1, got {jobs}.")
-        request = Request(budget(scale, seeds, laptop_seeds=self.laptop_seeds), out, jobs, say)
+        request = Request(self.name, budget(scale, seeds, laptop_seeds=self.laptop_seeds), out, jobs, say)
         out.mkdir(parents=True, exist_ok=True)
-        # Imported only here: torch and matplotlib take seconds to import, and `gedi --help` must not wait for them.
+        # Imported late: torch and matplotlib take seconds to import, and `gedi --help` must not wait for them.
         module = import_module(f"gedi.experiments.{self.module}")
         return getattr(module, self.name.replace("-", "_"))(request)
 
@@ -122,9 +113,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def find(name: str) -> Experiment:
-    """The experiment of that name; for an unknown one, a ConfigError that lists the names."""
+    """The experiment with this name; an unknown name is a ConfigError with a suggestion."""
     if name not in EXPERIMENTS:
-        near = difflib.get_close_matches(name, EXPERIMENTS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(EXPERIMENTS)}."
+        hint = did_you_mean(name, EXPERIMENTS, otherwise=f"choose one of {', '.join(EXPERIMENTS)}.")
         raise ConfigError(f"Unknown experiment {name!r}: {hint}")
     return EXPERIMENTS[name]

@@ -1,4 +1,4 @@
-"""A cell is one fit and its numbers. Cells are kept in a file, so that runs resume and experiments share fits."""
+"""A cell is one fit and its numbers. Cells are kept in a file, so runs resume and experiments share fits."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import closing
-from dataclasses import asdict, dataclass
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.cluster import AgglomerativeClustering, SpectralClustering
@@ -42,16 +42,15 @@ from gedi.training.start import tightest_kmeans
 CELLS, MODELS = "cells.jsonl", "models"
 WATCHED = ("generative", "energy_size")  # terms whose largest value shows how calm a fit was
 Measured = dict[str, Any]
-THIN = 0.02  # deviation of the noise in columns added to a toy
-MOST_SCORED = 10_000  # test rows for which log p is computed, at most
-UNTRAINED = "untrained"  # GEDI's net as it starts, and k-means of its representation
+THIN = 0.02  # standard deviation of the noise in columns added to a toy
+MOST = 10_000  # log p is computed for at most this many test rows
+UNTRAINED = "untrained"  # k-means on the representation of GEDI's net before training
 
 BASELINES: dict[str, dict[str, Any]] = {
     "kmeans": {"n_init": 10},
     "spectral": {"affinity": "nearest_neighbors", "n_neighbors": 10, "assign_labels": "kmeans"},
     "ward": {"linkage": "ward"},
 }
-ESTIMATORS: dict[str, Any] = {"spectral": SpectralClustering, "ward": AgglomerativeClustering}
 
 
 @dataclass(frozen=True)
@@ -61,40 +60,38 @@ class Cell:
     dataset: str
     n_clusters: int
     seed: int = 0  # of the data and of the fit
-    method: str = "gedi"  # a name of `gedi.training.methods.METHODS` or `BASELINES`, or untrained
+    method: str = "gedi"  # a name in `gedi.training.methods.METHODS` or `BASELINES`, or `UNTRAINED`
     preset: str | None = None
-    variant: str = "full"  # names of `gedi.training.methods.ABLATIONS`, joined by " + "
+    variant: str = "full"  # names in `gedi.training.methods.ABLATIONS`, joined by " + "
     dam_steps: int | None = None  # T
     iterations: int | None = None  # cap on each step's iterations
     rows: int | None = None  # training points, and test points
     noise: float | None = None  # toys: standard deviation of the noise
     rotate: float = 0.0  # toys: degrees
-    weights: tuple[float, float] | None = None  # moons: shares of the two
-    columns: int | None = None  # toys: this many columns, all but the toy's of thin noise, under a random rotation
-    guarded: bool = True  # False: a run that diverges is trained to its end all the same
+    weights: tuple[float, float] | None = None  # moons: the share of points in each
+    columns: int | None = None  # toys: pad to this many columns with thin noise, then rotate at random
+    guarded: bool = True  # False: a run that diverges is still trained to the end
     asks_cost: ClassVar[bool] = False  # announce the cost before the fit, and keep the estimate beside the time taken
 
     @property
     def key(self) -> str:
-        """Equal for cells that would give equal numbers, and usable as a file name.
+        """The same for cells that would give the same numbers, and usable as a file name.
 
-        It covers the settings that a preset stands for, not the preset's name: if the preset changes, the cell is new
-        and does not get the old numbers.
+        It covers the preset's settings, not its name: when a preset changes, its cells are new and do not reuse old
+        numbers.
         """
         data = [self.dataset, self.n_clusters, self.seed, self.method]
-        data += [self.rows, self.noise, self.rotate, list(self.weights) if self.weights else None, self.columns]
+        data += [self.rows, self.noise, self.rotate, self.weights, self.columns]
         text = json.dumps([__version__, data, self.settings()], sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         return f"{self.dataset}-{self.method}-c{self.n_clusters}-s{self.seed}-{digest}"
 
     def settings(self) -> dict[str, Any]:
         """The settings of the fit, as plain values."""
-        if self.method in BASELINES:
-            return dict(BASELINES[self.method])
-        return to_dict(self.config())
+        return dict(BASELINES[self.method]) if self.method in BASELINES else to_dict(self.config())
 
     def config(self) -> TrainingConfig:
-        """The training settings, before those that depend on the data are filled in. Baselines have none."""
+        """The training settings, before any that depend on the data are filled in. Baselines have none."""
         image_shape = self.image_shape()
         n_features = math.prod(image_shape) if image_shape else self.columns or 2
         method = "gedi" if self.method == UNTRAINED else self.method
@@ -111,40 +108,48 @@ class Cell:
         return config
 
     def image_shape(self) -> tuple[int, ...] | None:
-        """The shape of the data's images, which the choice of preset depends on."""
+        """The shape of the data's images, if it has any. It decides the preset."""
         return _image_shape(self.dataset)
 
     def __str__(self) -> str:
-        parts = [self.dataset, self.method, self.variant if self.variant != "full" else "", self.preset or ""]
+        parts = [self.dataset, self.method, self.variant if self.variant != "full" else "", self.preset]
         parts += [f"T={self.dam_steps}" if self.dam_steps is not None else "", f"c={self.n_clusters}"]
         parts += [f"noise {self.noise:g}" if self.noise is not None else "", f"{self.rotate:g}°" if self.rotate else ""]
-        parts += ["/".join(f"{w:g}" for w in self.weights) if self.weights else ""]
+        parts += ["/".join(f"{share:g}" for share in self.weights or ())]
         parts += [f"{self.columns} columns" if self.columns else "", f"seed {self.seed}"]
-        return " ".join(p for p in parts if p)
+        return " ".join(filter(None, parts))
 
 
-def cells_of(budget: Budget, dataset: str, n_clusters: int, method: str = "gedi", **changes: Any) -> list[Cell]:
-    """One cell per seed, at the scale of the budget; baselines have no preset and no iterations."""
-    settings: dict[str, Any] = {"rows": budget.rows}
-    if method not in BASELINES:
-        settings |= {"preset": budget.preset, "iterations": budget.iterations}
-    return [Cell(dataset, n_clusters, seed, method, **(settings | changes)) for seed in budget.seeds]
+AnyCell = TypeVar("AnyCell", bound=Cell)
+
+
+def cells_of(budget: Budget, cell: AnyCell, *, laptop_seeds: int | None = None) -> list[AnyCell]:
+    """The cell with every seed, starting at its own, at the scale of the budget.
+
+    The cell's own preset wins. ``laptop_seeds`` replaces the number of seeds at the laptop scale, unless the user chose
+    it.
+    """
+    if cell.method not in BASELINES:
+        cell = replace(cell, preset=cell.preset or budget.preset, iterations=budget.iterations)
+    is_default = budget.scale == "laptop" and not budget.gives_seeds
+    n = laptop_seeds if laptop_seeds and is_default else len(budget.seeds)
+    return [replace(cell, rows=budget.rows or cell.rows, seed=cell.seed + k) for k in range(n)]
 
 
 class CellData(NamedTuple):
-    """Training rows without labels, and a labelled test split for the scores alone."""
+    """Training rows without labels, and a labelled test split that is only used for scores."""
 
     x_train: np.ndarray
     x_test: np.ndarray
     y_test: np.ndarray
 
 
-Fit = tuple[np.ndarray, Measured, TrainedModel | None]  # labels of the test rows, numbers, and the model if any
+Fit = tuple[np.ndarray, Measured, TrainedModel | None]  # clusters of the test rows, numbers, and the model if any
 More = Callable[[Cell, TrainedModel | None, CellData], Measured]
 
 
 def cell_data(cell: Cell) -> CellData:
-    """Toys: 2,000 points to train on and 1,000 fresh ones to test. Other data: its own splits (digits: all, twice)."""
+    """Toys: 2,000 training and 1,000 fresh test points. Other data: its own splits (digits: all rows in both)."""
     if cell.dataset in TOYS:
         options = {k: v for k, v in (("noise", cell.noise), ("weights", cell.weights)) if v is not None}
         make = functools.partial(TOYS[cell.dataset], **options)
@@ -158,11 +163,13 @@ def cell_data(cell: Cell) -> CellData:
     train, test = (load(cell.dataset, split=split, n=cell.rows, seed=cell.seed) for split in ("train", "test"))
     if test.y is None:
         raise ConfigError(f"The data set {cell.dataset!r} has no labels to compare with.")
-    return CellData(_images(train.x, train.image_shape), _images(test.x, test.image_shape), test.y)
+    # Images may be stored as rows; in their own shape, the fit treats them as images.
+    x_train, x_test = (s.x.reshape(len(s.x), *(s.image_shape or s.x.shape[1:])) for s in (train, test))
+    return CellData(x_train, x_test, test.y)
 
 
 def in_columns(tables: Iterable[np.ndarray], columns: int, seed: int) -> list[np.ndarray]:
-    """Rows in more columns, those added of noise with deviation `THIN`, and all tables under one random rotation."""
+    """The tables padded with columns of noise with standard deviation `THIN`, all under the same random rotation."""
     rng = np.random.default_rng(seed)
     rotation, _ = np.linalg.qr(rng.standard_normal((columns, columns)))
     wide = [np.hstack([x, THIN * rng.standard_normal((len(x), columns - x.shape[1]))]) for x in tables]
@@ -179,10 +186,10 @@ def measure(
 ) -> Measured:
     """Fit one cell and measure it on its test split; with ``models``, the trained model is saved there too.
 
-    Where there is a density, its log p is measured on test rows, too. ``random_labels`` are the scores of the same
-    labels in random order: what chance gives at these cluster sizes. ``more`` adds numbers of the trained model. It may
-    replace the scores and labels, for models without clusters. The time all this takes is not counted as the fit's.
-    ``fit`` is used in place of the method's own.
+    If there is a density, its log p is also scored on test rows. ``random_labels`` are the scores of the same labels in
+    random order: what chance gives at these cluster sizes. ``more`` adds numbers unless the fit diverged, and may
+    replace scores and labels for models without clusters. The reported time covers the fit alone. ``fit`` replaces the
+    method's own fit.
     """
     data = data or cell_data(cell)
     began = time.monotonic()
@@ -190,18 +197,21 @@ def measure(
     try:
         fit = fit or (_fit_baseline if cell.method in BASELINES else _fit_gedi)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*columns are constant")  # the dark frame of the digits
-            warnings.simplefilter("ignore", GuardWarning)  # its events are kept with the numbers
+            warnings.filterwarnings("ignore", message=".*columns are constant")  # the dark border of the digits
+            warnings.filterwarnings("ignore", message="Graph is not fully connected")  # spectral clustering copes
+            warnings.simplefilter("ignore", GuardWarning)  # the guard's events are kept with the numbers
             labels, numbers, model = fit(cell, data, models)
     except DivergedError as error:
-        # A diverged model cannot tell rows apart: one cluster, NMI 0.
+        # A diverged model cannot tell rows apart: it counts as one cluster, with NMI 0.
         labels, diverged = np.zeros(len(data.x_test), dtype=int), {"diverged": str(error), "guard": error.events}
         numbers = {"objective": None, "gradient_evaluations": None, "config": cell.settings()}
         model = None
     seconds = time.monotonic() - began
     if model is not None and model.has_density:
-        numbers |= _of_density(cell, model, data)
-    if more is not None:
+        rows = some(data.x_test, MOST, cell.seed)
+        with suppress(DataError):  # an unguarded run may have lost its density: log p is not a number
+            numbers |= density_scores(model, rows.reshape(len(rows), -1), seed=cell.seed)
+    if more is not None and not diverged:
         numbers |= more(cell, model, data)
     measured = {"key": cell.key, "cell": asdict(cell), **clustering_scores(data.y_test, labels), **diverged}
     measured |= {"seconds": round(seconds, 2), "labels": labels.tolist(), **numbers, "provenance": runs.provenance()}
@@ -218,20 +228,23 @@ def run_cells(
     *,
     keep_models: bool = False,
     measure: Callable[[Cell, Path | None], Measured] = measure,
-    lacks: Callable[[Measured], bool] = lambda measured: False,
+    needs: str | None = None,
 ) -> dict[Cell, Measured]:
     """Numbers of all cells; those not yet in ``out/cells.jsonl`` are run in ``jobs`` processes of one thread each.
 
-    Every cell is written as soon as it is finished, so an interrupted run resumes where it stopped. A cell that
-    ``lacks`` something is measured again.
+    Every cell is written as soon as it is finished, so an interrupted run resumes where it stopped. A cell is run again
+    if it lacks the number called ``needs``, or a model that is to be kept.
     """
     wanted = {cell: cell.key for cell in cells}
     models = out / MODELS if keep_models else None
-    found = {
-        key: measured
-        for key, measured in read_cells(out / CELLS).items()
-        if (models is None or not has_model(measured) or (models / key).is_dir()) and not lacks(measured)
-    }
+
+    def is_complete(key: str, measured: Measured) -> bool:
+        if "diverged" in measured:
+            return True
+        has_model = models is None or measured["cell"]["method"] in BASELINES or (models / key).is_dir()
+        return has_model and (needs is None or needs in measured)
+
+    found = {key: measured for key, measured in read_cells(out / CELLS).items() if is_complete(key, measured)}
     missing = {key: cell for cell, key in wanted.items() if key not in found}
     kept = len(set(wanted.values())) - len(missing)
     if kept:
@@ -248,13 +261,13 @@ def run_cells(
             left = (time.monotonic() - began) / done * (len(missing) - done)
             result = "diverged" if "diverged" in measured else f"NMI {measured['nmi']:.3f}"
             time_left = f", about {duration(left)} left" if done < len(missing) else ""
-            cell = missing[measured["key"]]
-            say(f"{done}/{len(missing)}  {cell}: {result}, {duration(measured['seconds'])}{time_left}")
+            taken = duration(measured["seconds"])
+            say(f"{done}/{len(missing)}  {missing[measured['key']]}: {result}, {taken}{time_left}")
     return {cell: found[key] for cell, key in wanted.items()}
 
 
 def read_cells(path: Path) -> dict[str, Measured]:
-    """Finished cells by key. A line cut short by a kill is skipped: its cell counts as missing."""
+    """Finished cells by key. A line cut short by a kill is skipped, so its cell counts as missing."""
     found: dict[str, Measured] = {}
     if not path.is_file():
         return found
@@ -266,11 +279,6 @@ def read_cells(path: Path) -> dict[str, Measured]:
         if isinstance(measured, dict) and {"key", "cell", "nmi"} <= measured.keys():
             found[measured["key"]] = measured
     return found
-
-
-def has_model(measured: Measured) -> bool:
-    """Whether the cell's fit ends in a model that can be kept."""
-    return "diverged" not in measured and measured["cell"]["method"] not in BASELINES
 
 
 def _append(path: Path, measured: Measured) -> None:
@@ -288,7 +296,7 @@ def fit_seed(cell: Cell) -> int:
 
 
 def prepared(cell: Cell, data: CellData) -> Prepared:
-    """What the cell's fit trains on and towards."""
+    """The cell's training rows and complete settings."""
     shape = data.x_train.shape[1:]
     image_shape = shape if len(shape) == 3 else None
     return prepare(_checked(data.x_train), check(cell.config()), cell.n_clusters, image_shape=image_shape)
@@ -320,13 +328,13 @@ def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> Fit:
 
 
 def kmeans_labels(cell: Cell, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Clusters of the test rows: the nearest of the centres that k-means finds among (10,000 of) the training rows."""
+    """The nearest k-means centre of each test row; the centres come from (at most 10,000 of) the training rows."""
     _, centres = tightest_kmeans(train, cell.n_clusters, cell.seed, n_init=BASELINES["kmeans"]["n_init"])
     return pairwise_distances_argmin(test, centres)
 
 
 def _keep(model: TrainedModel, folder: Path) -> None:
-    """Save whole or not at all."""
+    """Save all of the model or nothing."""
     temporary = folder.with_name(f".{folder.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
@@ -340,32 +348,20 @@ def _fit_baseline(cell: Cell, data: CellData, models: Path | None) -> Fit:
     numbers = {"objective": None, "gradient_evaluations": 0, "config": cell.settings()}
     if cell.method == "kmeans":
         return kmeans_labels(cell, x, x_test), numbers, None
-    seed = {} if cell.method == "ward" else {"random_state": cell.seed}  # Ward leaves nothing to chance
-    with warnings.catch_warnings():
-        # Rings far apart make an unconnected graph. Spectral clustering warns of it, and copes.
-        warnings.filterwarnings("ignore", message="Graph is not fully connected")
-        fitted = ESTIMATORS[cell.method](cell.n_clusters, **BASELINES[cell.method], **seed).fit(x)
-    # These cannot label new points: they get the label of the nearest training point.
-    nearest = KNeighborsClassifier(n_neighbors=1).fit(x, fitted.labels_)
+    make = {"spectral": functools.partial(SpectralClustering, random_state=cell.seed), "ward": AgglomerativeClustering}
+    found = make[cell.method](cell.n_clusters, **BASELINES[cell.method]).fit_predict(x)
+    # These cannot label new points, so a test point gets the label of the nearest training point.
+    nearest = KNeighborsClassifier(n_neighbors=1).fit(x, found)
     return np.asarray(nearest.predict(x_test)), numbers, None
 
 
-def _of_density(cell: Cell, model: TrainedModel, data: CellData) -> Measured:
-    """How well log p tells test rows, at most `MOST_SCORED`, from noise; nothing if it is not a number there."""
-    x, places = data.x_test, np.arange(len(data.x_test))
-    if len(x) > MOST_SCORED:
-        places = np.sort(np.random.default_rng(cell.seed).choice(len(x), MOST_SCORED, replace=False))
-    try:
-        return density_scores(model, x[places].reshape(len(places), -1), seed=cell.seed)
-    except DataError:  # a run that is trained to its end wherever it leads may have lost its density
-        return {}
+def some(x: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """All of ``x``, or ``most`` of its rows at random."""
+    if len(x) <= most:
+        return np.asarray(x)
+    return x[np.sort(np.random.default_rng(seed).choice(len(x), most, replace=False))]
 
 
 @functools.cache
 def _image_shape(dataset: str) -> tuple[int, ...] | None:
     return None if dataset in TOYS else load(dataset).image_shape
-
-
-def _images(x: np.ndarray, image_shape: tuple[int, ...] | None) -> np.ndarray:
-    """Images stored as rows, back in their shape, so that the fit knows them as images."""
-    return x.reshape(len(x), *image_shape) if image_shape else x

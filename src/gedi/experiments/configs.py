@@ -1,6 +1,6 @@
-"""The settings of every row of Tables 2 and 3, as files for `gedi fit --config` made from the presets.
+"""Write the settings of every row of Tables 2 and 3 as files for `gedi fit --config`.
 
-Run ``python -m gedi.experiments.configs configs`` after a preset has changed.
+Run ``python -m gedi.experiments.configs configs`` after changing a preset.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TABLES = {"table2": METHODS, "table3": [row for row in ABLATIONS if row not in M
 
 
 def files() -> dict[str, str]:
-    """Content by path below the folder of configurations."""
+    """The content of every file, by its path below the folder of configurations."""
     found = {}
     for scale, (table, rows), data in itertools.product(SCALES, TABLES.items(), TITLES):
         for row in rows:
@@ -33,7 +33,7 @@ def content(path: str, cell: ImageCell) -> str:
     """One file: its row and its command as comments, then all settings."""
     scale, name = Path(path).parent.name, Path(path).stem
     settings = cell.settings()
-    # A term that the file does not name would be the preset's, so terms that are left out are named as null.
+    # A term missing from the file would keep the preset's value, so terms that are left out are written as null.
     settings["objective"] |= {family: None for family in gedi_objective() if family not in settings["objective"]}
     method = "" if cell.method == "gedi" else f" --method {cell.method}"
     lines = [

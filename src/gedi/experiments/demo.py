@@ -1,4 +1,4 @@
-"""`gedi demo`: moons, circles and digits, GEDI beside k-means, SwAV and JEM, and pictures of what it learned."""
+"""`gedi demo`: GEDI beside k-means, SwAV and JEM on moons, circles and digits, and pictures of what it learned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(out: Path, *, seed: int, preset: str | None, say: Say, jobs: int | None 
     seconds = max(found[cells[data, "gedi"]]["seconds"] for data in DATASETS)
     notes = [
         f"Seed {seed}, trained without labels. Moons and circles: 2,000 points, scored on 1,000 fresh ones; digits: "
-        f"all 1,797 images. AMI is corrected for chance, NMI is not. The longest GEDI fit took {seconds:.0f} s.",
+        f"all 1,797 images. AMI is corrected for chance; NMI is not. The longest GEDI fit took {seconds:.0f} s.",
         NOTE_JEM,
         *divergence_notes(found),
     ]
@@ -44,14 +44,14 @@ def run(out: Path, *, seed: int, preset: str | None, say: Say, jobs: int | None 
 
 
 def trained(out: Path, *, seed: int, preset: str | None) -> dict[str, tuple[Path, np.ndarray]]:
-    """By data set: the folder of the GEDI run in ``out``, unless it diverged, and its training rows."""
-    cells = {data: Cell(data, clusters, seed, method="gedi", preset=preset) for data, clusters in DATASETS.items()}
-    folders = {data: out / MODELS / cell.key for data, cell in cells.items()}
-    return {data: (folder, cell_data(cells[data]).x_train) for data, folder in folders.items() if folder.is_dir()}
+    """The folder of each GEDI run in ``out`` and its training rows, by data set; diverged runs are left out."""
+    cells = [Cell(data, n_clusters, seed, preset=preset) for data, n_clusters in DATASETS.items()]
+    folders = {cell: out / MODELS / cell.key for cell in cells}
+    return {cell.dataset: (path, cell_data(cell).x_train) for cell, path in folders.items() if path.is_dir()}
 
 
 def _picture(cell: Cell, nmi: float, out: Path) -> Path:
-    """Clusters, landscape, walks and samples in the plane; samples for images."""
+    """Clusters, landscape, walks and samples for points in the plane; samples alone for images."""
     model = runs.load(out / MODELS / cell.key)
     path = out / f"{cell.dataset}.png"
     if model.image_shape is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from matplotlib.figure import Figure
 from gedi.experiments import Outcome, Request, cells, paper, plots, table1
 from gedi.experiments.cells import Cell, cell_data
 from gedi.experiments.table1 import DATASETS, FROM_RANDOM
-from gedi.experiments.tabulate import NAMES, NOTE_JEM, Entry, Results, mean, mean_std, of_row, spread_note, tabulate
+from gedi.experiments.tabulate import NAMES, NOTE_JEM, Entry, Results, mean, mean_std, part, tabulate
 
 SHOWN = {"swav": "SwAV", "default": "GEDI"}  # rows of Table 1 whose clusters are drawn
-# The paper's four variants, in terms of ours: our default has no L_NF.
+# The paper's four variants in our terms: our default has no L_NF.
 VARIANTS = {
     "with L_NF": f"{FROM_RANDOM} + with L_NF",
     "no NF": FROM_RANDOM,
@@ -24,24 +25,22 @@ VARIANTS = {
 }
 NOTE_RANDOM = (
     "GEDI is our default without starts: cluster heads begin at random, as in the paper, and the one with the lowest "
-    "smoothed objective is kept. A start could solve the data by itself and hide what T does."
+    "smoothed objective is kept. A start could solve the data by itself and hide the effect of T."
 )
 
 
 def fig_clusters(request: Request) -> Outcome:
-    """Ground truth, SwAV and GEDI: test points of the first seed, in the colours of their clusters."""
+    """Ground truth, SwAV and GEDI: test points of the first seed, coloured by cluster."""
     budget = request.budget
     return tabulate(
         request,
-        "fig-clusters",
         "Clusters found on moons and circles",
         parts=("dataset", "method"),
         cells={(data, column): table1.cells_of(budget, data, column) for data in DATASETS for column in SHOWN},
         rows=[(data,) for data in DATASETS],
-        columns={"data set": of_row(str)}
-        | {f"{name}, {s.upper()}": mean(s, column) for column, name in SHOWN.items() for s in ("nmi", "ami")},
+        columns={"data set": part()}
+        | {f"{title}, {s.upper()}": mean(s, column) for column, title in SHOWN.items() for s in ("nmi", "ami")},
         notes=[
-            spread_note(budget),
             f"The picture shows the test points of seed {budget.seeds[0]}. Clusters are coloured in order of "
             "appearance, so equal partitions have equal colours.",
         ],
@@ -51,77 +50,76 @@ def fig_clusters(request: Request) -> Outcome:
 
 def fig_steps(request: Request) -> Outcome:
     """JEM, SwAV and GEDI against T in {1, 2, 5, 8, 10}."""
-    curves = {
-        (data, NAMES[method]): _level(request, data, method) if method != "gedi" else _curve(request, data)
-        for data in DATASETS
-        for method in ("jem", "swav", "gedi")
-    }
-    marks = {(data, "GEDI in the paper (Table 1)"): (10, paper.TABLE1[data]["gedi"].mean) for data in DATASETS}
+    curves = {}
+    for data in DATASETS:
+        for method in ("jem", "swav"):  # without DAM: the same cells at every T
+            level = table1.cells_of(request.budget, data, method)
+            curves[data, NAMES[method]] = dict.fromkeys(request.budget.dam_steps, level)
+        curves[data, NAMES["gedi"]] = _curve(request, Cell(data, 2, variant=FROM_RANDOM))
+    printed = {data: float(paper.TABLE1[data]["gedi"].split()[0]) for data in DATASETS}
+    marks = {(data, "GEDI in the paper (Table 1)"): (10, printed[data]) for data in DATASETS}
     notes = [
         NOTE_RANDOM,
         NOTE_JEM,
         "JEM and SwAV have no DAM: one fit per seed, drawn as a level line.",
-        "The paper prints this figure without numbers; its value at T = 10 is in its Table 1.",
+        "The paper prints this figure without numbers; the value at T = 10 is in its Table 1.",
     ]
     title = "NMI against the number of DAM steps T, on moons and circles"
-    return _curves(request, "fig-steps", title, curves, notes, marks)
+    return _curves(request, title, curves, notes, marks)
 
 
 def fig_ablation(request: Request) -> Outcome:
     """The paper's four variants against T."""
     curves = {
-        (data, name): _curve(request, data, variant=variant) for data in DATASETS for name, variant in VARIANTS.items()
+        (data, label): _curve(request, Cell(data, 2, variant=variant))
+        for data in DATASETS
+        for label, variant in VARIANTS.items()
     }
     notes = [
         NOTE_RANDOM,
-        "'no NF' is that default, which has no L_NF; 'with L_NF' adds it, as the paper's GEDI has it. 'no step 1': "
-        "without step 1. '2 encoders': with a separate encoder for the energy.",
+        "'no NF' is this default, which has no L_NF; 'with L_NF' adds it, as in the paper's GEDI. 'no step 1': without "
+        "step 1. '2 encoders': with a separate encoder for the energy.",
         "The paper prints this figure without numbers. It finds that DAM helps more with larger T, that it needs step "
         "1, and that one encoder does better than two on circles.",
     ]
-    return _curves(request, "fig-ablation", "Ablation on moons and circles: NMI against T", curves, notes)
+    return _curves(request, "Ablation on moons and circles: NMI against T", curves, notes)
 
 
 def fig_classes(request: Request) -> Outcome:
     """GEDI with 2, 4 and 6 clusters, against T (Appendix H)."""
     curves = {
-        (data, f"GEDI, c = {c}"): _curve(request, data, n_clusters=c) for data in DATASETS for c in paper.FIGURE_CLASSES
+        (data, f"GEDI, c = {c}"): _curve(request, Cell(data, c, variant=FROM_RANDOM))
+        for data in DATASETS
+        for c in paper.FIGURE_CLASSES
     }
     notes = [
         NOTE_RANDOM,
-        "With 2 classes in the data, c = 4 or 6 clusters cannot reach NMI 1: clusters that split each class into equal "
-        "halves have NMI 0.67, into equal thirds 0.56.",
+        "With 2 classes in the data, 4 or 6 clusters cannot reach NMI 1: splitting each class into equal halves gives "
+        "0.67, into equal thirds 0.56.",
         "The paper prints this figure without numbers. It finds that DAM almost never helps for c = 4 or 6.",
     ]
     title = "NMI against T for 2, 4 and 6 clusters, on moons and circles (Appendix H)"
-    return _curves(request, "fig-classes", title, curves, notes)
+    return _curves(request, title, curves, notes)
 
 
 # ---- curves ----
 
 
-def _curve(request: Request, data: str, *, n_clusters: int = 2, variant: str = FROM_RANDOM) -> dict[int, list[Cell]]:
-    """GEDI with our settings from random heads, by T."""
-    budget = request.budget
-    return {t: cells.cells_of(budget, data, n_clusters, dam_steps=t, variant=variant) for t in budget.dam_steps}
-
-
-def _level(request: Request, data: str, method: str) -> dict[int, list[Cell]]:
-    """A method without DAM: the same cells at every T."""
-    return {t: table1.cells_of(request.budget, data, method) for t in request.budget.dam_steps}
+def _curve(request: Request, cell: Cell) -> dict[int, list[Cell]]:
+    """The cells of one curve by T."""
+    return {t: cells.cells_of(request.budget, replace(cell, dam_steps=t)) for t in request.budget.dam_steps}
 
 
 def _curves(
     request: Request,
-    name: str,
     title: str,
     curves: dict[Entry, dict[int, list[Cell]]],
     notes: Sequence[str],
-    marks: Mapping[Entry, tuple[int, float]] | None = None,
+    printed: Mapping[Entry, tuple[int, float]] | None = None,
 ) -> Outcome:
-    """Curves by panel and label, and the paper's numbers as ``marks``: (T, NMI) by panel and label."""
+    """Curves by panel and label, and the paper's numbers: (T, NMI) by panel and label."""
     steps = request.budget.dam_steps
-    marks = {row: mark for row, mark in (marks or {}).items() if mark[0] in steps}
+    marks = {row: mark for row, mark in (printed or {}).items() if mark[0] in steps}
     panels = list(dict.fromkeys(panel for panel, _ in curves))
 
     def text(results: Results, row: Entry, t: int) -> str:
@@ -131,17 +129,16 @@ def _curves(
 
     return tabulate(
         request,
-        name,
         title,
         parts=("panel", "curve", "T"),
         cells={(*row, t): fits for row, curve in curves.items() for t, fits in curve.items()},
         rows=sorted([*curves, *marks], key=lambda row: panels.index(row[0])),
         columns={
-            "panel": of_row(lambda panel, label: panel),
-            "curve": of_row(lambda panel, label: label),
+            "panel": part(0),
+            "curve": part(1),
             **{f"T = {t}": lambda results, row, t=t: text(results, row, t) for t in steps},
         },
-        notes=[spread_note(request.budget), *notes],
+        notes=notes,
         draw=lambda results: _draw_curves(title, panels, results, marks),
     )
 
@@ -154,9 +151,9 @@ def _draw_clusters(results: Results) -> Figure:
     for row, data in zip(grid, DATASETS, strict=True):
         _, x, y = cell_data(results.cells[data, "default"][0])
         panels = [("ground truth", y)]
-        for column, name in SHOWN.items():
+        for column, method in SHOWN.items():
             measured = results.first(data, column)
-            panels.append((f"{name}, NMI {measured['nmi']:.2f}", np.asarray(measured["labels"])))
+            panels.append((f"{method}, NMI {measured['nmi']:.2f}", np.asarray(measured["labels"])))
         for axes, (title, labels) in zip(row, panels, strict=True):
             plots.scatter_clusters(axes, x, plots.in_order_of_appearance(labels), size=7)
             axes.set_title(title, fontsize=10)
@@ -169,34 +166,27 @@ def _draw_clusters(results: Results) -> Figure:
 def _draw_curves(
     title: str, panels: Sequence[str], results: Results, marks: Mapping[Entry, tuple[int, float]]
 ) -> Figure:
-    curves: dict[Entry, dict[int, dict[str, float]]] = {}
+    curves: dict[str, dict[str, dict[int, dict[str, float]]]] = {panel: {} for panel in panels}
     for (panel, label, t), group in results.groups.items():
-        curves.setdefault((panel, label), {})[t] = group["nmi"]
-    labels = list(dict.fromkeys(label for _, label in curves))
+        curves[panel].setdefault(label, {})[t] = group["nmi"]
     made, grid = plots.figure(1, len(panels))
     handles: dict[str, Any] = {}
-    for panel, axes in zip(panels, grid[0], strict=True):
-        mine = {label: curve for (where, label), curve in curves.items() if where == panel}
+    for (panel, mine), axes in zip(curves.items(), grid[0], strict=True):
         for k, (label, curve) in enumerate(mine.items()):
-            # Shifted a little along T, so that curves at the same height can all be seen.
+            # Shifted slightly along T, so that curves at the same height stay visible.
             offset = 0.06 * (k - (len(mine) - 1) / 2)
             has_dam = any(cell.dam_steps for t in curve for cell in results.cells[panel, label, t])
-            line = _draw_curve(axes, curve, labels.index(label), offset, "-" if has_dam else "--")
-            handles.setdefault(label, line)
-        for (_, label), (t, nmi) in ((row, mark) for row, mark in marks.items() if row[0] == panel):
-            (star,) = axes.plot([t], [nmi], "*", markersize=13, markerfacecolor="none", color="black", zorder=5)
-            handles.setdefault(label, star)
+            handles[label] = _draw_curve(axes, curve, k, offset, "-" if has_dam else "--")
+        for (where, label), (t, nmi) in marks.items():
+            if where == panel:
+                (handles[label],) = axes.plot(t, nmi, "*", markersize=13, markerfacecolor="none", color="black")
         axes.set_title(panel, fontsize=10)
-        axes.set_xticks(sorted({t for curve in mine.values() for t in curve}))
-        axes.set_ylim(-0.05, 1.08)
-        axes.set_xlabel("DAM steps T")
+        axes.set(xlabel="DAM steps T", xticks=list(next(iter(mine.values()))), ylim=(-0.05, 1.08))
         plots.quiet(axes)
     grid[0, 0].set_ylabel("NMI on test points")
     made.suptitle(f"{title}\nmean over seeds, band from lowest to highest", fontsize=10)
-    # Below the panels: inside, it would hide curves, which lie at 0 and at 1.
-    if len(handles) > 1:
-        places = {"loc": "outside lower center", "ncols": min(4, len(handles))}
-        made.legend(list(handles.values()), list(handles), frameon=False, **places)
+    # Below the panels: inside, the legend would hide curves near 0 and 1.
+    made.legend(handles.values(), handles, frameon=False, loc="outside lower center", ncols=min(4, len(handles)))
     return made
 
 

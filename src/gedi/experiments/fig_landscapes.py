@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from gedi import runs
 from gedi.errors import DataError
 from gedi.experiments import Outcome, Request, plots
-from gedi.experiments.cells import MODELS, cell_data, cells_of, measure
-from gedi.experiments.scores import lacks_walks, of_walks
-from gedi.experiments.tabulate import DENSITY, NOTE_AUROC, Entry, Results, means, of_row, spread_note, tabulate
+from gedi.experiments.cells import MODELS, Cell, cell_data, cells_of, measure
+from gedi.experiments.scores import of_walks
+from gedi.experiments.tabulate import DENSITY, Results, means, number, part, tabulate
 from gedi.report.plane import walk_paths
 from gedi.training.model import TrainedModel
 
@@ -33,8 +33,8 @@ class Landscape(NamedTuple):
     x: np.ndarray
     y: np.ndarray
     log_density: np.ndarray
-    bottom: float  # what is shown: from the floor, or the lowest point of a flatter landscape, ...
-    top: float  # ... to the peaks
+    bottom: float  # the lowest value shown: the floor, or the minimum of a flatter landscape
+    top: float  # the highest value shown
 
 
 def fig_landscapes(request: Request) -> Outcome:
@@ -54,35 +54,28 @@ def fig_landscapes(request: Request) -> Outcome:
 
     return tabulate(
         request,
-        "fig-landscapes",
         "Clusters, energy landscapes, DAM walks and samples",
         parts=("dataset",),
-        cells={(data,): cells_of(budget, data, 2) for data in DATASETS},
+        cells={(data,): cells_of(budget, Cell(data, 2)) for data in DATASETS},
         columns={
-            "data set": of_row(str),
+            "data set": part(),
             **means("nmi", "ami", *DENSITY),
-            "walks that change cluster": _crossing,
+            "walks that change cluster": number("walk_crossing", form=".2%"),
         },
         notes=[
-            spread_note(budget),
-            f"The picture shows seed {budget.seeds[0]}: training points by cluster, log p (cut off {SHOWN:g} nats or "
-            "more below typical data), DAM walks from training points (a dot at each start), and samples of the model.",
-            NOTE_AUROC,
+            f"The picture shows seed {budget.seeds[0]}: training points by cluster, log p (cut off at {SHOWN:g} nats "
+            "or more below typical data), DAM walks from training points (a dot at each start), and samples of the "
+            "model.",
         ],
         draw=draw,
         keep_models=True,
         measure=functools.partial(measure, more=of_walks),
-        lacks=lacks_walks,
+        needs="walk_crossing",
     )
 
 
-def _crossing(results: Results, row: Entry) -> str:
-    group = results.groups[row]
-    return f"{100 * group['walk_crossing']['mean']:.2f} %" if "walk_crossing" in group else ""
-
-
 def draw_landscape(model: TrainedModel, x: np.ndarray, path: Path, title: str) -> Path:
-    """One PNG of a model of two features and its training points ``x``, in the user's units."""
+    """A PNG of a model with two features and its training points ``x``, in the user's units."""
     made, grid = plots.figure(1, PANELS, width=3.5, height=3.4)
     fill_row(model, x, grid[0])
     made.suptitle(title, fontsize=12)
@@ -107,15 +100,14 @@ def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
     samples.scatter(drawn[:, 0], drawn[:, 1], s=5, color=plots.colour(2), linewidths=0)
 
     names = ("clusters", "log p, relative to data", f"DAM walks, T = {model.config.dam.steps}", "samples")
-    for axes, name in zip(row, names, strict=True):
-        axes.set_title(name, fontsize=10)
+    for axes, title in zip(row, names, strict=True):
+        axes.set_title(title, fontsize=10)
         plots.plane(axes)
-        axes.set_xlim(land.x[0], land.x[-1])
-        axes.set_ylim(land.y[0], land.y[-1])
+        axes.set(xlim=land.x[[0, -1]], ylim=land.y[[0, -1]])
 
 
 def log_density_grid(model: TrainedModel, x: np.ndarray) -> Landscape:
-    """log p over a window around the data; 0 is the data's median."""
+    """log p over a window around the data, relative to the data's median."""
     xs, ys = (np.linspace(low, high, GRID) for low, high in plots.window(x, margin=0.3))
     plane = np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
     data = model.score_samples(x)

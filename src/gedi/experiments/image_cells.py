@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gedi import runs
 from gedi.experiments import Budget, cells
-from gedi.experiments.cells import CELLS, MODELS, UNTRAINED, Cell, Measured, cell_data, has_model, read_cells
+from gedi.experiments.cells import CELLS, MODELS, UNTRAINED, Cell, Measured, cell_data, read_cells
 from gedi.experiments.scores import CLASSES, drawn, of_image_fit, of_samples
 from gedi.experiments.tabulate import NAMES
 from gedi.training.config import TrainingConfig
@@ -29,17 +29,13 @@ class Row(NamedTuple):
     variant: str = "full"
 
 
-# The paper's GEDI has one encoder and L_NF; its ablation is in the last three rows, whatever our default is.
-ROWS = {
-    "jem": Row(NAMES["jem"], "jem"),
-    "barlow": Row(NAMES["barlow"], "barlow"),
-    "swav": Row(NAMES["swav"], "swav"),
-    "gedi": Row(NAMES["gedi"], "gedi"),
+METHODS = ("jem", "barlow", "swav", "gedi")
+# The paper's GEDI has one encoder and L_NF. The last three rows are its ablation, whatever our default is.
+ROWS = {method: Row(NAMES[method], method) for method in METHODS} | {
     "no-nf-2-encoders": Row("no NF, 2 encoders", "gedi", "no NF, 2 encoders"),
     "no-nf": Row("no NF", "gedi", "no NF + one encoder"),
     "with-nf": Row("with L_NF", "gedi", "with L_NF + one encoder"),
 }
-METHODS = ("jem", "barlow", "swav", "gedi")
 ABLATIONS = ("no-nf-2-encoders", "no-nf", "with-nf")
 BASELINES = {"kmeans": Row("k-means of pixels", "kmeans"), UNTRAINED: Row(NAMES[UNTRAINED], UNTRAINED)}
 
@@ -74,9 +70,9 @@ class ImageCell(Cell):
 
     @property
     def row(self) -> str:
-        """Its name in `ROWS` or `BASELINES`."""
+        """The name of its row in `ROWS` or `BASELINES`."""
         rows = ROWS | BASELINES
-        return next(name for name, row in rows.items() if row[1:] == (self.method, self.variant))
+        return next(name for name, row in rows.items() if (row.method, row.variant) == (self.method, self.variant))
 
     def picture(self, out: Path) -> Path:
         """Where its samples are drawn."""
@@ -85,18 +81,16 @@ class ImageCell(Cell):
 
 def cells_of(budget: Budget, data: str, row: str) -> list[ImageCell]:
     """The cells of one row on one data set, one per seed."""
-    preset = {"smoke": "smoke", "laptop": LAPTOP}.get(budget.scale, f"paper-{data}")
     _, method, variant = (ROWS | BASELINES)[row]
-    cell = ImageCell(data, CLASSES[data], method=method, variant=variant, rows=budget.rows)
-    if row != "kmeans":
-        cell = replace(cell, preset=preset, iterations=budget.iterations)
-    return [replace(cell, seed=seed) for seed in budget.seeds]
+    preset = {"smoke": "smoke", "laptop": LAPTOP, "paper": f"paper-{data}"}[budget.scale]
+    cell = ImageCell(data, CLASSES[data], method=method, variant=variant)
+    return cells.cells_of(replace(budget, preset=preset), cell)
 
 
 def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) -> Measured:
-    """Fit, and measure all that any of the tables shows; samples of a trained density are drawn in ``out``.
+    """Fit, and measure everything the five tables show; samples of a trained density are drawn in ``out``.
 
-    The model is kept there too. A cell whose model was kept is not fitted again: only its samples are measured.
+    The model is kept there too. If it was kept by an earlier run, only its samples are measured again.
     """
     assert isinstance(cell, ImageCell)
     if out is not None:
@@ -110,20 +104,15 @@ def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) 
     return cells.measure(cell, models, more=functools.partial(of_image_fit, picture=picture))
 
 
-def lacks_fid(measured: Measured) -> bool:
-    """Whether a fit was measured without FID, because there were no weights for it."""
-    return has_model(measured) and "fid_fresh" not in measured
-
-
 # ---- equal compute ----
 
-UPDATE, LOG_P, GRADIENT = 3, 1, 2  # cost in forward passes of a weight update, of log p, and of its gradient in x
+UPDATE, LOG_P, GRADIENT = 3, 1, 2  # forward passes that a weight update, log p, and its gradient in x cost
 
 
 def passes(config: TrainingConfig) -> float:
     """The cost of training, in forward passes of one image through an encoder.
 
-    A backward pass costs two of them if weights are updated, and one if only the image's gradient is needed.
+    A backward pass counts as two if weights are updated, and as one if only the image's gradient is needed.
     """
     return sum(getattr(config, name).iterations * per_iteration(config, name) for name in TRAINED)
 
@@ -131,15 +120,16 @@ def passes(config: TrainingConfig) -> float:
 def per_iteration(config: TrainingConfig, stage: str) -> float:
     """The mean cost of one iteration of a stage."""
     terms = config.objective
-    density, every = 0, 1
+    size = getattr(config, stage).batch_size
+    density = every = 0
     if "generative" in terms:  # updates on data and on samples, and the chains that lead to the samples
         density, every = 2 * UPDATE + GRADIENT * config.sampler.steps, terms["generative"].every
     if stage == "step1":
-        return getattr(config, stage).batch_size * density
+        return size * density
     views: float = 2 * UPDATE
     if any(term.walks for term in terms.values()):
         views += (UPDATE + (GRADIENT + LOG_P) * config.dam.steps) / config.dam.every
-    return getattr(config, stage).batch_size * (views + (density / every if every else 0))
+    return size * (views + (density / every if every else 0))
 
 
 def hold_to(config: TrainingConfig, total: float) -> None:

@@ -1,4 +1,4 @@
-"""How pictures look: colours that colour-blind readers can tell apart, few lines, axes with names."""
+"""The look of pictures: colours that colour-blind readers can tell apart, few lines, axes with names."""
 
 from __future__ import annotations
 
@@ -33,28 +33,22 @@ def colour(i: int) -> str:
 
 
 def in_order_of_appearance(labels: np.ndarray) -> np.ndarray:
-    """Clusters renumbered by where they first occur: equal partitions get equal colours, whatever their numbers."""
+    """Clusters renumbered by first occurrence, so that equal partitions get equal colours, whatever their numbers."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=int)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse]
+    return first.argsort().argsort()[inverse]
 
 
 def scatter_clusters(axes: Axes, x: np.ndarray, labels: np.ndarray, *, size: float = 5) -> None:
     """Points in the plane, coloured by cluster."""
     for i, cluster in enumerate(np.unique(labels)):
-        points = x[labels == cluster]
-        axes.scatter(points[:, 0], points[:, 1], s=size, color=colour(i), linewidths=0)
+        axes.scatter(*x[labels == cluster].T, s=size, color=colour(i), linewidths=0)
     plane(axes)
 
 
 def plane(axes: Axes) -> None:
     """Equal units and no ticks: only the shape matters."""
-    axes.set_aspect("equal")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_color("#bbbbbb")
+    axes.set(aspect="equal", xticks=[], yticks=[])
+    axes.spines[:].set_color("#bbbbbb")
 
 
 def window(x: np.ndarray, *, margin: float = 0.1) -> list[tuple[float, float]]:
@@ -67,12 +61,11 @@ def window(x: np.ndarray, *, margin: float = 0.1) -> list[tuple[float, float]]:
 def quiet(axes: Axes) -> None:
     """A light grid and no box."""
     axes.grid(alpha=0.25)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def image_panels(panels: dict[str, np.ndarray], *, columns: int = 8) -> Figure:
-    """Panels side by side, each a grid of images [n, H, W, C] in bytes under its title."""
+    """Panels side by side, each with a title and a grid of byte images [n, H, W, C]."""
     made, axes = figure(1, len(panels))
     for place, (title, images) in zip(axes.ravel(), panels.items(), strict=True):
         place.set_title(title if len(images) else f"{title}: none")

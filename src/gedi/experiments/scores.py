@@ -1,6 +1,6 @@
-"""Numbers of a trained model beyond its clusters: representation, density, samples, and foreign images.
+"""Numbers of a trained model beyond its clusters: representation, density, samples, walks, and foreign images.
 
-Labels are used here, after training, and nowhere before.
+Labels are used only here, after training.
 """
 
 from __future__ import annotations
@@ -23,38 +23,30 @@ from gedi.evaluation import (
     nmi,
     sgd_probe,
 )
-from gedi.experiments.cells import Cell, CellData, Measured, kmeans_labels
+from gedi.experiments.cells import MOST, Cell, CellData, Measured, kmeans_labels, some
 from gedi.experiments.plots import image_panels, save
 from gedi.nets import ResNet8
 from gedi.report.plane import walk_paths
 from gedi.training.model import TrainedModel
 
-CLASSES = {"svhn": 10, "cifar10": 10, "cifar100": 100}  # of the image data sets; also the number of clusters
-INCEPTION = "GEDI_INCEPTION"  # variable with the path of the Inception weights: without it there is no FID
-FEATURES = 32  # width of the untrained net: small, so that a few hundred samples are enough for a covariance
-CHAINS, FRESH, LONGEST = 1_000, 128, 100  # samples from the buffer, samples by fresh chains, most steps of those
-MOST = 10_000  # test images for which log p and its gradient are computed, at most
+CLASSES = {"svhn": 10, "cifar10": 10, "cifar100": 100}  # image data sets, and their number of classes and clusters
+INCEPTION = "GEDI_INCEPTION"  # environment variable with the path of the Inception weights; without it, no FID
+FEATURES = 32  # width of the untrained net: so small that a few hundred samples are enough for a covariance
+CHAINS, FRESH, LONGEST = 1_000, 128, 100  # samples from the buffer; fresh chains, and their steps at most
 SHOWN = 32  # images per panel
-WALKS = 2_000  # walks whose ends are compared with their beginnings
+WALKS = 2_000  # walks whose start and end are compared
 
 OOD = {"gradient": "ood_score", "log_density": "score_samples"}  # criteria, and the model's methods that compute them
-IMAGE_SCORES = ("frechet_buffer", "frechet_fresh", "frechet_real", "frechet_noise", "fid_buffer", "fid_fresh")
-IMAGE_SCORES += tuple(f"ood_{kind}_{data}" for kind in OOD for data in CLASSES)
 
 
 def of_image_fit(cell: Cell, model: TrainedModel | None, data: CellData, *, picture: Path | None = None) -> Measured:
-    """All numbers of the five image tables; ``picture`` is where samples are drawn. Nothing for a diverged fit."""
+    """All numbers of the five image tables; none without a model. ``picture`` is where samples are drawn."""
     if model is None:
         return {}
-    train, test = represented(model, data)
-    found = kmeans_labels(cell, train, test)
-    numbers: Measured = {"nmi_of_representation": nmi(data.y_test, found)}
-    if not model.has_clusters:
-        numbers |= clustering_scores(data.y_test, found) | {"labels": found.tolist()}
-    numbers |= probes(cell, train, test, data.y_test)
+    numbers = of_representation(cell, model, data, replace_clusters=not model.has_clusters)
     samples = drawn(cell, model, data)
     if picture is not None:
-        panels = {"from the buffer": samples["buffer"], "by fresh chains": samples["fresh"], "test set": data.x_test}
+        panels = {"from the buffer": samples["buffer"], "from fresh chains": samples["fresh"], "test set": data.x_test}
         save(image_panels({title: images[:SHOWN] for title, images in panels.items()}), picture)
     return numbers | of_samples(cell, samples, data) | of_foreign(cell, model, data)
 
@@ -62,37 +54,36 @@ def of_image_fit(cell: Cell, model: TrainedModel | None, data: CellData, *, pict
 # ---- representation ----
 
 
-def of_representation(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
-    """How well a linear classifier, neighbours and k-means do on enc(x)."""
-    train, test = represented(model, data)
-    found = kmeans_labels(cell, train, test)
-    return {"nmi_of_representation": nmi(data.y_test, found)} | probes(cell, train, test, data.y_test)
+def of_representation(
+    cell: Cell, model: TrainedModel | None, data: CellData, *, replace_clusters: bool = False
+) -> Measured:
+    """How well linear classifiers, neighbours and k-means do on enc(x), or without a model, on the rows themselves.
 
-
-def represented(model: TrainedModel | None, data: CellData) -> tuple[np.ndarray, np.ndarray]:
-    """enc(x) of training and test rows; without a model, the rows themselves."""
+    With ``replace_clusters``, the clusters of k-means are scored as the model's own.
+    """
     train, test = _rows(data.x_train), _rows(data.x_test)
-    return (train, test) if model is None else (model.represent(train), model.represent(test))
+    if model is not None:
+        train, test = model.represent(train), model.represent(test)
+    found = kmeans_labels(cell, train, test)
+    numbers: Measured = {"nmi_of_representation": nmi(data.y_test, found)}
+    if replace_clusters:
+        numbers |= clustering_scores(data.y_test, found) | {"labels": found.tolist()}
+    return numbers | probes(cell, train, test, data.y_test)
 
 
 def probes(cell: Cell, train: np.ndarray, test: np.ndarray, y_test: np.ndarray) -> Measured:
-    """Accuracy of two linear probes and of 20 neighbours that know the training rows' labels."""
+    """Accuracy of two linear probes and of 20 neighbours, all given the training labels."""
     y_train = load(cell.dataset, n=cell.rows, seed=cell.seed).y
     assert y_train is not None
     if cell.dataset == "digits":  # one split only: learn from every other image, test on the rest
         train, test, y_train, y_test = train[::2], test[1::2], y_train[::2], y_test[1::2]
-    # One unit for all features: the paper's learning rate suits representations of about this size.
+    # One scale for all features: the paper's learning rate suits representations of about this size.
     unit = float(np.std(train)) or 1.0
     return {
         "probe": linear_probe(train, y_train, test, y_test),
         "sgd_probe": sgd_probe(train / unit, y_train, test / unit, y_test),
         "knn": knn_accuracy(train, y_train, test, y_test),
     }
-
-
-def lacks_probes(measured: Measured) -> bool:
-    """Whether a fit was measured for a table without probes."""
-    return "diverged" not in measured and "probe" not in measured
 
 
 # ---- density ----
@@ -117,23 +108,17 @@ def of_foreign(cell: Cell, model: TrainedModel, data: CellData) -> Measured:
 
 def of_walks(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
     """The share of DAM's walks from training rows that end in another cluster."""
-    if model is None:
-        return {}
+    assert model is not None
     x = _rows(data.x_train)
     paths = walk_paths(model, x, n=min(WALKS, len(x)), seed=cell.seed)
     return {"walk_crossing": float(np.mean(model.predict(paths[:, 0]) != model.predict(paths[:, -1])))}
-
-
-def lacks_walks(measured: Measured) -> bool:
-    """Whether a fit was measured for a table without walks."""
-    return "diverged" not in measured and "walk_crossing" not in measured
 
 
 # ---- samples ----
 
 
 def drawn(cell: Cell, model: TrainedModel, data: CellData) -> dict[str, np.ndarray]:
-    """Samples as images in bytes: chains of the buffer as training left them, and fresh chains."""
+    """Samples as byte images: chains of the buffer as training left them, and fresh chains."""
     steps = min(LONGEST, 40 * model.config.sampler.steps)
     found = {
         "buffer": model.scaler.inverse(model.chains[:CHAINS].numpy()),
@@ -146,13 +131,13 @@ def drawn(cell: Cell, model: TrainedModel, data: CellData) -> dict[str, np.ndarr
 def of_samples(cell: Cell, samples: dict[str, np.ndarray], data: CellData) -> Measured:
     """Fréchet distances to the test images: by an untrained net, and by Inception if its weights are given.
 
-    Two more do not depend on the model: those of training images and of noise.
+    For comparison, also the distances of training images and of noise, which do not depend on the model.
     """
     generator = np.random.default_rng(cell.seed)
     noise = generator.integers(0, 256, (CHAINS, *data.x_test.shape[1:]), dtype=np.uint8)
     real = untrained_features(data.x_test)
     fakes = samples | {"real": some(data.x_train, CHAINS, cell.seed), "noise": noise}
-    # If all chains of the buffer lag behind the data, the buffer is empty and there is nothing to measure.
+    # The buffer may be empty: chains that lag behind the data are dropped.
     enough = {name: images for name, images in fakes.items() if len(images) > 1}
     numbers: Measured = {f"frechet_{n}": feature_frechet(real, untrained_features(x)) for n, x in enough.items()}
     if weights := os.environ.get(INCEPTION):
@@ -162,13 +147,10 @@ def of_samples(cell: Cell, samples: dict[str, np.ndarray], data: CellData) -> Me
 
 @torch.no_grad()
 def untrained_features(images: np.ndarray) -> np.ndarray:
-    """Features [n, 32] of images [n, H, W, C] in bytes, by a ResNet-8 with fixed random weights: equal for all fits."""
+    """Features [n, 32] of byte images [n, H, W, C], by a ResNet-8 with fixed random weights: the same for all fits."""
     net = _untrained(images.shape[-1])
-    parts = []
-    for start in range(0, len(images), 256):
-        pixels = torch.from_numpy(images[start : start + 256]).permute(0, 3, 1, 2)
-        parts.append(net(pixels.float() / 127.5 - 1))
-    return torch.cat(parts).numpy()
+    batches = torch.from_numpy(images).permute(0, 3, 1, 2).split(256)
+    return torch.cat([net(pixels.float() / 127.5 - 1) for pixels in batches]).numpy()
 
 
 @functools.cache
@@ -176,13 +158,6 @@ def _untrained(channels: int) -> ResNet8:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return ResNet8(channels, FEATURES).eval().requires_grad_(False)
-
-
-def some(x: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """All of ``x``, or ``most`` of its rows at random."""
-    if len(x) <= most:
-        return np.asarray(x)
-    return x[np.sort(np.random.default_rng(seed).choice(len(x), most, replace=False))]
 
 
 def _rows(x: np.ndarray) -> np.ndarray:

@@ -4,63 +4,41 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from gedi.data import known_datasets, load
 from gedi.evaluation.fid import FEATURE_FRECHET, inception_metric
 from gedi.experiments import Outcome, Request, paper
-from gedi.experiments.cells import UNTRAINED
-from gedi.experiments.image_cells import (
-    ABLATIONS,
-    BASELINES,
-    METHODS,
-    ROWS,
-    TITLES,
-    ImageCell,
-    cells_of,
-    lacks_fid,
-    measure,
-    printed_as,
-)
-from gedi.experiments.scores import CHAINS, CLASSES, FRESH, IMAGE_SCORES, INCEPTION, LONGEST, MOST
+from gedi.experiments.cells import MOST, UNTRAINED
+from gedi.experiments.image_cells import ABLATIONS, BASELINES, METHODS, ROWS, TITLES, cells_of, measure, printed_as
+from gedi.experiments.scores import CHAINS, CLASSES, FRESH, INCEPTION, LONGEST
 from gedi.experiments.tabulate import (
     DENSITY,
     HEADINGS,
-    NOTE_AUROC,
-    NOTE_CHANCE,
-    RANDOM,
-    SCORES,
     Entry,
-    Results,
     Text,
     mean,
     mean_std,
     means,
+    number,
     of_row,
-    seconds,
-    spread_note,
-    summary,
+    part,
     tabulate,
 )
 
-NOTE_CLUSTERS = (
-    "Clusters: 10, 10 and 100. SwAV and GEDI have their own. Barlow has none and gets those of k-means on its "
-    "embeddings; JEM has no embedding either and gets those of k-means on enc(x)."
-)
 NOTE_BATCHES = (
-    "'NMI, batches of 64' is the mean NMI over batches of 64 test images. In so small a batch even random labels agree "
-    "(see their rows). The paper does not say how NMI was averaged."
+    "'NMI, batches of 64' is the mean NMI over batches of 64 test images. In such small batches even random labels "
+    "agree (see their rows). The paper does not say how NMI was averaged."
 )
 NOTE_COMPUTE = (
     "All methods have the same net, views and batches; SwAV has as many random cluster heads as GEDI, as prototypes on "
-    "a projector's sphere. At the laptop scale, every method and every ablation trains for as many iterations as cost "
-    "what GEDI costs, counted in passes of images through the encoder, including those of SGLD and DAM. At the paper "
+    "a projector's sphere. At the laptop scale, every method and ablation trains for as many iterations as give it "
+    "GEDI's cost, counted in passes of images through the encoder, including those of SGLD and DAM. At the paper "
     "scale, Barlow and SwAV train for the iterations of one step, the paper's 100 epochs, and JEM is GEDI's step 1."
 )
 NOTE_ROWS = (
-    "'with L_NF' is the paper's GEDI: one encoder, and L_NF, which our default does not have. 'no NF': without it. '2 "
-    "encoders': the energy also has a separate encoder."
+    "'with L_NF' is the paper's GEDI: one encoder, and L_NF, which our default does not have. 'no NF': without L_NF. "
+    "'2 encoders': also with a separate encoder for the energy."
 )
 PAPER_ROWS = ("jem", "barlow", "swav", *ABLATIONS)  # of Appendix J
 
@@ -69,27 +47,22 @@ def table2(request: Request) -> Outcome:
     """Table 2: clusters compared with the classes."""
     notes = [
         "The paper prints the best of 10 experiments.",
-        NOTE_CLUSTERS,
+        "There are 10, 10 and 100 clusters. SwAV and GEDI have their own. Barlow has none, and k-means on its "
+        "embeddings stands in; JEM has no embedding either, and k-means on enc(x) stands in.",
         NOTE_BATCHES,
-        NOTE_CHANCE,
         NOTE_COMPUTE,
-        "GEDI has the settings of the scale's preset. The paper's has L_NF; that of the laptop scale has not.",
-        "NMI of enc: k-means on enc(x), the same for all methods.",
+        "GEDI uses the preset of the scale. The paper's preset has L_NF; the laptop preset does not.",
+        "NMI of enc: k-means on enc(x), for all methods alike.",
     ]
     title = "Clusters on SVHN, CIFAR-10 and CIFAR-100: agreement with the classes of the test set"
-    return _table(request, "table2", title, METHODS, _cluster_columns(paper.TABLE2), notes, chance="gedi")
+    return _table(request, title, METHODS, _cluster_columns(paper.TABLE2), notes, chance="gedi")
 
 
 def table3(request: Request) -> Outcome:
     """Table 3: the paper's ablation."""
-    notes = [
-        NOTE_ROWS,
-        NOTE_BATCHES,
-        NOTE_CHANCE.replace("GEDI's clusters", "the clusters of 'with L_NF'"),
-        NOTE_COMPUTE,
-    ]
     title = "Ablation of GEDI on SVHN, CIFAR-10 and CIFAR-100: agreement with the classes of the test set"
-    return _table(request, "table3", title, ABLATIONS, _cluster_columns(paper.TABLE3), notes, chance="with-nf")
+    notes = [NOTE_ROWS, NOTE_BATCHES, NOTE_COMPUTE, "GEDI's clusters are those of 'with L_NF'."]
+    return _table(request, title, ABLATIONS, _cluster_columns(paper.TABLE3), notes, chance="with-nf")
 
 
 def table_probe(request: Request) -> Outcome:
@@ -101,19 +74,19 @@ def table_probe(request: Request) -> Outcome:
         "kNN": mean("knn"),
     }
     notes = [
-        "Accuracy on the test set of linear classifiers on enc(x). Linear probe: logistic regression on standardised "
-        "features, trained to convergence. By SGD, with the paper's settings: momentum, learning rate 1e-3, batches of "
-        "100, 100 epochs, on features divided by one number, their standard deviation; it need not converge.",
-        "kNN: 20 neighbours by cosine. All see the training labels, after training.",
+        "Test accuracy of linear classifiers on enc(x). Linear probe: logistic regression on standardised features, "
+        "trained to convergence. By SGD, with the paper's settings: momentum, learning rate 1e-3, batches of 100, 100 "
+        "epochs, on features divided by their overall standard deviation; it need not converge.",
+        "kNN: 20 neighbours by cosine. All of these use the training labels, but only after training.",
         NOTE_ROWS,
-        "'untrained encoder' is GEDI's net as it starts.",
+        "'untrained encoder' is GEDI's net before training.",
     ]
     title = "Linear probe on SVHN, CIFAR-10 and CIFAR-100: accuracy on the test set"
-    return _table(request, "table-probe", title, (*PAPER_ROWS, UNTRAINED), columns, notes)
+    return _table(request, title, (*PAPER_ROWS, UNTRAINED), columns, notes)
 
 
 def table_fid(request: Request) -> Outcome:
-    """How close samples are to images (Appendix J): FID if Inception's weights are given, and a distance of our own."""
+    """How close samples are to images (Appendix J): our own distance, and FID if Inception's weights are given."""
     columns = {
         "own, buffer": mean("frechet_buffer", digits=3),
         "own, fresh chains": mean("frechet_fresh", digits=3),
@@ -124,72 +97,62 @@ def table_fid(request: Request) -> Outcome:
         "FID in the paper": _printed(paper.FID),
     }
     notes = [
-        f"'own': {FEATURE_FRECHET}, which are those of an untrained ResNet-8, the same for all methods. Lower is "
-        "better; training images and noise show the range.",
-        f"FID is computed by torchmetrics if the variable {INCEPTION} names the file of Inception weights "
-        "(torch-fidelity's weights-inception-2015-12-05-6726825d.pth). Fits made without it are then measured again, "
-        "or repeated if their models were not kept.",
-        f"Samples: up to {CHAINS:,} chains of the buffer as training left them, and {FRESH} chains from uniform noise, "
-        f"moved by up to {LONGEST} Langevin steps; all against the test images. Few samples make distances larger.",
+        f"'own': {FEATURE_FRECHET}; the features are those of an untrained ResNet-8, the same for all methods. Lower "
+        "is better; training images and noise show the range.",
+        f"torchmetrics computes FID if the variable {INCEPTION} names the file of Inception weights (torch-fidelity's "
+        "weights-inception-2015-12-05-6726825d.pth). Fits made without it are then measured again, or repeated if "
+        "their models were not kept.",
+        f"Samples: up to {CHAINS:,} chains of the buffer as training left them, and {FRESH} chains from uniform noise "
+        f"after up to {LONGEST} Langevin steps, all compared with the test images. Distances from few samples are "
+        "larger.",
         "Barlow and SwAV train no density: their chains follow an untrained energy head.",
         NOTE_ROWS,
-        "Pictures: samples from the buffer, samples by fresh chains, and images of the test set.",
+        "Pictures: samples from the buffer, samples from fresh chains, and test images.",
     ]
     title = "Samples on SVHN, CIFAR-10 and CIFAR-100: Fréchet distances to the test set"
-    return _table(request, "table-fid", title, PAPER_ROWS, columns, notes, samples=True)
+    return _table(request, title, PAPER_ROWS, columns, notes, samples=True)
 
 
 def table_ood(request: Request) -> Outcome:
     """Telling test images from those of other data sets (the three OOD tables of Appendix J)."""
 
-    def score(kind: str) -> Text:
-        def text(results: Results, row: Entry) -> str:
-            data, method, other = row
-            return mean_std(results.groups[data, method], f"ood_{kind}_{other}")
-
-        return text
+    def score(form: str) -> Text:
+        return lambda results, row: mean_std(results.groups[row[:2]], form.format(other=row[2]))
 
     columns = {
-        "against": of_row(lambda data, row, other: TITLES[other]),
-        "AUROC": score("gradient"),
+        "against": part(2, TITLES),
+        "AUROC": score("ood_gradient_{other}"),
         "AUROC in the paper": of_row(lambda data, row, other: paper.OOD[data][other][printed_as(row)]),
-        "AUROC by log p": score("log_density"),
-        **{HEADINGS[name]: _of_entry(name) for name in DENSITY},
+        "AUROC by log p": score("ood_log_density_{other}"),
+        **{HEADINGS[key]: score(key) for key in DENSITY},
     }
     notes = [
-        "AUROC: the chance that a test image of the data trained on scores higher than one of the other data, by s(x) "
-        f"= -||d log p / dx||, the paper's criterion, and by log p. At most {MOST:,} images of each.",
+        "AUROC: the probability that a test image of the training data's kind scores higher than one of the other data "
+        f"set, by s(x) = -||d log p / dx||, the paper's criterion, and by log p. At most {MOST:,} images of each.",
         "Barlow and SwAV train no density: theirs is an untrained energy head on a trained encoder.",
         NOTE_ROWS,
-        NOTE_AUROC,
     ]
     title = "Foreign images: trained on SVHN, CIFAR-10 or CIFAR-100, shown the two others"
     rows = [(data, row, other) for data in CLASSES for row in PAPER_ROWS for other in paper.OOD[data]]
-    return _table(request, "table-ood", title, PAPER_ROWS, columns, notes, rows=rows)
+    return _table(request, title, PAPER_ROWS, columns, notes, rows=rows)
 
 
-def _of_entry(score: str) -> Text:
-    """A score that does not depend on the other data set."""
-    return lambda results, row: mean_std(results.groups[row[:2]], score)
-
-
-def _cluster_columns(printed: dict[str, dict[str, paper.Number]]) -> dict[str, Text]:
+def _cluster_columns(printed: Mapping[str, paper.Printed]) -> dict[str, Text]:
     return {
         **means("nmi", "ami"),
         "NMI, batches of 64": mean("nmi_batch64"),
         "NMI in the paper": _printed(printed),
         **means("accuracy", "ari", "nmi_of_representation"),
-        "seconds a fit": seconds(),
+        "seconds a fit": number("seconds", form=".0f"),
     }
 
 
-def _printed(numbers: dict[str, dict[str, paper.Number]]) -> Text:
+def _printed(numbers: Mapping[str, paper.Printed]) -> Text:
     return of_row(lambda data, row: numbers[data].get(printed_as(row), "–"))
 
 
 def _table(
     request: Request,
-    name: str,
     title: str,
     methods: Iterable[str],
     columns: dict[str, Text],
@@ -201,37 +164,26 @@ def _table(
 ) -> Outcome:
     """A table of methods on every data set.
 
-    ``chance`` is the row at whose cluster sizes random labels are drawn; then there are the baselines' rows, too.
-
-    ``samples``: the table is about samples. Their pictures belong to it, and fits without FID are measured again if
-    there are weights for it.
+    ``chance`` is the row whose cluster sizes random labels have; the baselines' rows are then added, too. ``samples``:
+    the table includes the pictures of samples, and if there are Inception weights, fits without FID are measured again.
     """
     check_present()
     shown = [*methods, *(BASELINES if chance else ())]
-    fits: dict[Entry, list[ImageCell]] = {
-        (data, row): cells_of(request.budget, data, row) for data in CLASSES for row in shown
-    }
-    if chance:
-        rows = [(data, row) for data in CLASSES for row in (*shown, RANDOM)]
-    fitting: dict[str, Any] = {"lacks": lacks_fid} if samples and os.environ.get(INCEPTION) else {}
+    fits = {(data, row): cells_of(request.budget, data, row) for data in CLASSES for row in shown}
+    titles = {row: line.title for row, line in (ROWS | BASELINES).items()}
     return tabulate(
         request,
-        name,
         title,
         parts=("dataset", "row"),
         cells=fits,
-        chance={(data, RANDOM): (data, chance) for data in CLASSES} if chance else None,
-        columns={
-            "data set": of_row(lambda data, *_: TITLES[data]),
-            "method": of_row(lambda data, row, *_: RANDOM if row == RANDOM else (ROWS | BASELINES)[row].title),
-            **columns,
-        },
-        notes=[spread_note(request.budget, varies="the fit changes"), *notes],
+        chance=chance,
+        varies="the fit changes",
+        columns={"data set": part(0, TITLES), "method": part(1, titles), **columns},
+        notes=notes,
         rows=rows,
-        summarise=functools.partial(summary, scores=(*SCORES, *IMAGE_SCORES)),
         pictures=[cell.picture(request.out) for group in fits.values() for cell in group if samples],
         measure=functools.partial(measure, out=request.out),
-        **fitting,
+        needs="fid_fresh" if samples and os.environ.get(INCEPTION) else None,
     )
 
 
@@ -241,4 +193,4 @@ def check_present() -> None:
         inception_metric(weights)
     for info in known_datasets():
         if info.name in CLASSES and not info.present:
-            load(info.name)  # raises an error that says where it was looked for, and what to do
+            load(info.name)  # raises an error that says where the data is expected, and what to do

@@ -1,76 +1,55 @@
-"""Methods side by side: on handwritten digits, on MNIST, all of them on both, and GEDI in one step and in two."""
+"""Methods side by side: on handwritten digits, on MNIST, all methods on both, and GEDI in one step and in two."""
 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 from gedi.experiments import Outcome, Request
 from gedi.experiments.cells import BASELINES, UNTRAINED, Cell, cells_of, measure
-from gedi.experiments.scores import lacks_probes, of_representation
-from gedi.experiments.tabulate import (
-    DENSITY,
-    NAMES,
-    NOTE_AUROC,
-    NOTE_CHANCE,
-    RANDOM,
-    Entry,
-    Results,
-    lowest,
-    means,
-    of_row,
-    seconds,
-    spread_note,
-    tabulate,
-)
+from gedi.experiments.scores import of_representation
+from gedi.experiments.tabulate import DENSITY, NAMES, Entry, Results, means, number, part, tabulate
 from gedi.training.methods import METHODS
 
-ALL_METHODS = (*METHODS, "kmeans", UNTRAINED)
-MNIST_METHODS = ("gedi", "swav", "barlow", "kmeans", UNTRAINED)
-MNIST_ROWS = 10_000  # of table-methods
-ONE_STEP_DATA = {"moons": 2, "circles": 2, "digits": 10}  # and their clusters
-
-DATA_SET, METHOD = of_row(lambda data, method: data), of_row(lambda data, method: method)
+SECONDS = number("seconds", form=".0f")
 NOTE_PROBES = (
-    "probe: logistic regression on standardised enc(x), trained to convergence; kNN: 20 neighbours by cosine. Both see "
-    "labels, after training"
+    "probe: logistic regression on standardised enc(x), trained to convergence; kNN: 20 neighbours by cosine. Both use "
+    "labels, but only after training."
 )
 NOTE_EQUAL = (
-    "No label is seen in training. Every method has the same net, views, batches and total number of iterations, "
-    "those of both of GEDI's steps"
+    "Training uses no labels. Every method has the same net, views and batches, and as many iterations as both of "
+    "GEDI's steps together"
 )
 NOTE_HEADS = (
-    "swav has as many random cluster heads as gedi, with the same neutral head and the same rule for which of them is "
-    "kept; as in its paper, they are prototypes on a projector's sphere, and no start competes with them"
+    "swav has as many random cluster heads as gedi, with the same neutral head, and chooses between them by the same "
+    "rule; as in its paper, they are prototypes on a projector's sphere, and no start competes with them."
 )
 # How the tables with probes are measured.
-PROBED: dict[str, Any] = {"measure": functools.partial(measure, more=of_representation), "lacks": lacks_probes}
+PROBED: dict[str, Any] = {"measure": functools.partial(measure, more=of_representation), "needs": "probe"}
 
 
 def table_digits(request: Request) -> Outcome:
     """scikit-learn's 1,797 handwritten digits: GEDI with its preset beside k-means, spectral clustering and Ward."""
     return tabulate(
         request,
-        "table-digits",
         "Handwritten digits (1,797 images of 8x8), 10 clusters",
         parts=("method",),
-        cells={(m,): cells_of(request.budget, "digits", 10, m) for m in ("gedi", *BASELINES, UNTRAINED)},
-        chance={(RANDOM,): ("gedi",)},
+        cells={(m,): cells_of(request.budget, Cell("digits", 10, method=m)) for m in ("gedi", *BASELINES, UNTRAINED)},
+        chance="gedi",
+        varies="the fit changes",
         columns={
-            "method": of_row(lambda method: NAMES.get(method, method)),
+            "method": part(0, NAMES),
             **means("nmi", "ami"),
-            "lowest NMI": lowest(),
+            "lowest NMI": number("nmi", of="min"),
             **means("accuracy", "ari", *DENSITY),
-            "seconds a fit": seconds(digits=1),
+            "seconds a fit": number("seconds", form=".1f"),
         },
         notes=[
-            spread_note(request.budget, varies="the fit changes"),
-            "All methods see all images without labels, and are scored on the same images: clustering has no test "
-            "split. So AUROC is of images that were trained on.",
-            "k-means, spectral (10 nearest neighbours) and Ward take the pixels as they are; GEDI also knows where "
+            "All methods see all images without labels and are scored on the same images: there is no test split. So "
+            "AUROC is computed on training images.",
+            "k-means, spectral (10 nearest neighbours) and Ward see the pixels as a plain list; GEDI also knows where "
             "they are in the image, through its augmentation.",
-            NOTE_CHANCE,
-            NOTE_AUROC,
             "The paper has no numbers on this data set.",
         ],
     )
@@ -78,27 +57,25 @@ def table_digits(request: Request) -> Outcome:
 
 def table_mnist(request: Request) -> Outcome:
     """MNIST as a whole, without labels and without a constraint: 60,000 images to train on, 10,000 to test."""
-    names = NAMES | {"kmeans": "k-means of pixels"}
+    methods = ("gedi", "swav", "barlow", "kmeans", UNTRAINED)
     return tabulate(
         request,
-        "table-mnist",
         "MNIST (60,000 images to train on, 10,000 to test), 10 clusters",
         parts=("method",),
-        cells={(m,): cells_of(request.budget, "mnist", 10, m) for m in MNIST_METHODS},
-        chance={(RANDOM,): ("gedi",)},
+        cells={(m,): cells_of(request.budget, Cell("mnist", 10, method=m)) for m in methods},
+        chance="gedi",
+        varies="the fit changes",
         columns={
-            "method": of_row(lambda method: names.get(method, method)),
+            "method": part(0, NAMES | {"kmeans": "k-means of pixels"}),
             **means("nmi", "ami", "accuracy", "ari", "probe", "knn", *DENSITY),
-            "seconds a fit": seconds(),
+            "seconds a fit": SECONDS,
         },
         notes=[
-            spread_note(request.budget, varies="the fit changes"),
-            f"{NOTE_EQUAL}, which are the defaults for grey images of this size. {NOTE_HEADS}. Barlow has no cluster "
-            "heads: its clusters are those of k-means on its embeddings.",
-            f"{NOTE_PROBES}. For k-means they are of pixels.",
-            f"{NOTE_CHANCE} k-means looks at 10,000 of the training images.",
-            NOTE_AUROC,
-            "The paper has MNIST with a constraint only (table-nesy).",
+            f"{NOTE_EQUAL}, by the defaults for grey images of this size. {NOTE_HEADS} Barlow has no cluster heads: "
+            "its clusters come from k-means on its embeddings.",
+            f"{NOTE_PROBES} For k-means, both use the pixels.",
+            "k-means uses 10,000 of the training images.",
+            "In the paper, MNIST appears only with a constraint (table-nesy).",
         ],
         **PROBED,
     )
@@ -107,41 +84,30 @@ def table_mnist(request: Request) -> Outcome:
 def table_methods(request: Request) -> Outcome:
     """Every named method with the same nets, data and number of iterations."""
     budget = request.budget
-    is_smoke = budget.scale == "smoke"
-    datasets = ["digits"] if is_smoke else ["digits", "mnist"]
-
-    def fits(data: str, method: str) -> list[Cell]:
-        changes = {} if method in BASELINES else {"preset": "smoke" if is_smoke else None}
-        rows = budget.rows or (MNIST_ROWS if data == "mnist" else None)
-        return cells_of(budget, data, 10, method, rows=rows, **changes)
-
+    data = [Cell("digits", 10)] if budget.scale == "smoke" else [Cell("digits", 10), Cell("mnist", 10, rows=10_000)]
+    methods = (*METHODS, "kmeans", UNTRAINED)
     return tabulate(
         request,
-        "table-methods",
         "All methods on handwritten digits (1,797 of 8x8) and on MNIST (10,000 of 28x28)",
         parts=("dataset", "method"),
-        cells={(data, m): fits(data, m) for data in datasets for m in ALL_METHODS},
-        chance={(data, RANDOM): (data, "gedi") for data in datasets},
-        rows=[(data, m) for data in datasets for m in (*ALL_METHODS, RANDOM)],
+        cells={(c.dataset, m): cells_of(budget, replace(c, method=m)) for c in data for m in methods},
+        chance="gedi",
         columns={
-            "data set": DATA_SET,
-            "method": METHOD,
+            "data set": part(0),
+            "method": part(1),
             **means("nmi", "ami", "accuracy", "nmi_of_representation", "probe", "knn", *DENSITY),
-            "seconds a fit": seconds(),
+            "seconds a fit": SECONDS,
         },
         notes=[
-            spread_note(budget),
-            f"{NOTE_EQUAL}, all of the preset '{'smoke' if is_smoke else 'digits'}', which was tuned for gedi. Only "
-            f"gedi-1 has fewer iterations: those of step 2 and half of step 1's. {NOTE_HEADS}.",
-            "NMI, AMI and accuracy (best matching) are of the method's own clusters. Methods without cluster heads "
-            "(barlow, vicreg, w-mse, simclr, ebclr) get those of k-means on the embedding; protocpc has one head of "
-            "prototypes; jem has one cluster.",
-            f"NMI of enc: k-means on the representation, the same for all methods. {NOTE_PROBES}.",
-            NOTE_CHANCE,
-            NOTE_AUROC,
-            "MNIST: trained on 10,000 images of the training set, tested on the 10,000 of the test set. Digits have "
-            "one split: clusters and log p are scored on all images; probe and kNN learn from every other image and "
-            "are scored on the rest.",
+            f"{NOTE_EQUAL}, by the preset '{budget.preset or 'digits'}', which was tuned for gedi. Only gedi-1 has "
+            f"fewer iterations: those of step 2 and half of step 1's. {NOTE_HEADS}",
+            "NMI, AMI and accuracy (best matching) score the method's own clusters. Methods without cluster heads "
+            "(barlow, vicreg, w-mse, simclr, ebclr) use k-means on the embedding; protocpc has one head of prototypes; "
+            "jem has one cluster.",
+            f"NMI of enc: k-means on the representation, for all methods alike. {NOTE_PROBES}",
+            "MNIST: trained on 10,000 training images, tested on the 10,000 test images. Digits have one split: "
+            "clusters and log p are scored on all images; probe and kNN learn from every other image and are scored on "
+            "the rest.",
         ],
         **PROBED,
     )
@@ -151,31 +117,29 @@ def table_one_step(request: Request) -> Outcome:
     """One-step training (the paper's future work) beside two steps: quality, iterations, gradients, seconds."""
     return tabulate(
         request,
-        "table-one-step",
         "GEDI in one step and in two",
         parts=("dataset", "method"),
         cells={
-            (data, method): cells_of(request.budget, data, n_clusters, method)
-            for data, n_clusters in ONE_STEP_DATA.items()
+            (data, method): cells_of(request.budget, Cell(data, n_clusters, method=method))
+            for data, n_clusters in (("moons", 2), ("circles", 2), ("digits", 10))
             for method in ("gedi", "gedi-1")
         },
         columns={
-            "data set": DATA_SET,
-            "method": METHOD,
+            "data set": part(0),
+            "method": part(1),
             **means("nmi", "ami"),
-            "lowest NMI": lowest(),
+            "lowest NMI": number("nmi", of="min"),
             **means(*DENSITY),
             "iterations": _iterations,
             "gradient evaluations": _evaluations,
-            "seconds": seconds(),
+            "seconds": SECONDS,
         },
         notes=[
-            spread_note(request.budget),
-            "gedi-1 has no step 1, updates the density every other iteration, and walks at most 3 steps; its step 2 is "
-            "longer by half of the step it lacks.",
-            "Gradient evaluations: of d log p / dx, counted per row, in SGLD and DAM; in brackets, relative to gedi.",
-            NOTE_AUROC,
-            "Scores on moons and circles are on 1,000 fresh points; digits have one split.",
+            "gedi-1 has no step 1, updates the density every other iteration, and walks at most 3 steps. Its step 2 "
+            "gets half of the missing step's iterations.",
+            "Gradient evaluations: evaluations of d log p / dx per row, in SGLD and DAM; in brackets, relative to "
+            "gedi.",
+            "Moons and circles are scored on 1,000 fresh points; digits have one split.",
         ],
     )
 

@@ -1,12 +1,11 @@
-"""Table 4, MNIST addition: digits learned from the knowledge that a + b = c alone (Sec. 5.3 and Appendix K)."""
+"""Table 4, MNIST addition: digits learned only from knowing that a + b = c (Sec. 5.3 and Appendix K)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -16,17 +15,7 @@ from gedi.data.toys import ADDITION_RULE, triplets
 from gedi.errors import ConfigError
 from gedi.experiments import Budget, Outcome, Request, cells, paper
 from gedi.experiments.cells import Cell, CellData, Fit, Measured, fit_seed, prepared
-from gedi.experiments.tabulate import (
-    DENSITY,
-    NOTE_AUROC,
-    Text,
-    mean,
-    means,
-    of_row,
-    seconds,
-    spread_note,
-    tabulate,
-)
+from gedi.experiments.tabulate import DENSITY, Text, count, mean, means, number, of_row, part, tabulate
 from gedi.objectives.symbolic import Symbolic
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.engine import Engine
@@ -39,33 +28,35 @@ from gedi.training.threads import threads_for
 
 VARIANTS = ("without GEDI", "without constraint", "with constraint")  # the paper's
 EM_ALONE, EM_LEARNED, FROM_RANDOM = "EM alone", "EM + constraint without GEDI's terms", "random start"
-CONTROLS = (EM_ALONE, EM_LEARNED, FROM_RANDOM)  # ours, which tell what the start does from what training does
-MANY = 10_000  # triplets: from here on, the laptop scale has one seed unless the user asks for more
+CONTROLS = (EM_ALONE, EM_LEARNED, FROM_RANDOM)  # ours: they separate what the start does from what training does
+MANY = 10_000  # triplets: from here on, the laptop scale has one seed unless the user chooses
 SMOKE_TRIPLETS, SMOKE_TRAIN = 40, 1_200  # of scikit-learn's 8x8 digits, which need no download
 
 
 def table_nesy(request: Request) -> Outcome:
     """Our numbers beside the paper's, by number of triplets and variant."""
     budget = request.budget
+    # The paper's settings have no start to control for.
+    variants = VARIANTS if budget.scale == "paper" else VARIANTS + CONTROLS
     sizes = [SMOKE_TRIPLETS] if budget.scale == "smoke" else list(paper.TABLE4)
     return tabulate(
         request,
-        "table-nesy",
         "MNIST addition: accuracy and agreement of clusters with digits on the MNIST test set",
         parts=("triplets", "variant"),
-        cells={(n, variant): cells_of(budget, n, variant) for n in sizes for variant in variants_of(budget)},
+        cells={(n, variant): cells_of(budget, n, variant) for n in sizes for variant in variants},
         columns={
             "N": of_row(lambda n, variant: f"{n:,}"),
-            "variant": of_row(lambda n, variant: variant),
+            "variant": part(1),
             "accuracy": mean("symbol_accuracy"),
             "accuracy in the paper": _printed(0),
             **means("nmi", "ami"),
             "NMI in the paper": _printed(1),
             **means(*DENSITY),
-            "seconds a fit": seconds(),
-            "seeds": lambda results, row: str(results.groups[row]["n"]),
+            "seconds a fit": number("seconds", form=".0f"),
+            "seeds": count(),
         },
-        notes=[spread_note(budget, varies="triplets and fit both change", seeds="the seeds"), *NOTES[budget.scale]],
+        varies="triplets and fit both change",
+        notes=NOTES[budget.scale],
         measure=measure,
     )
 
@@ -77,19 +68,18 @@ def _printed(which: int) -> Text:
 
 ALWAYS = [
     "Accuracy: the share of test images whose cluster number is their digit. Clusters are not matched to digits: only "
-    "the constraint can say which is which.",
-    "N triplets are 3 N images, and no others are seen in training. Labels take no part in it.",
-    "Without GEDI: the constraint alone, on the same encoder under a linear layer and softmax, as in DeepProbLog.",
-    NOTE_AUROC,
+    "the constraint can tell which is which.",
+    "Training sees the 3 N images of N triplets, no other images, and no labels.",
+    "Without GEDI: the constraint alone, on the same encoder with a linear layer and softmax, as in DeepProbLog.",
 ]
 OURS = [
-    "With constraint: the default for grey images of this size, and -log P(a + b = c) with three times the weight of "
-    "the cluster term, as in the paper. Clusterings compete for the clusters' start; EM finds the digit of each of "
-    "their micro-clusters from the triplets alone.",
-    "EM alone: the labels of the start that EM has named, at the moment when the run chooses it and before a cluster "
-    "head has learned anything from it. They are labels of the training images, so these scores are of those.",
-    "EM + constraint without GEDI's terms: the best start is chosen and named before anything is trained; then the "
-    "net learns its labels and the constraint, without density, agreement of views or prior on cluster sizes.",
+    "With constraint: the default for grey images of this size, plus -log P(a + b = c) with three times the weight of "
+    "the cluster term, as in the paper. Several clusterings compete as the start; EM finds the digit of each of their "
+    "micro-clusters from the triplets alone.",
+    "EM alone: the digits that EM gives the chosen start, before any cluster head has learned from it. They are labels "
+    "of the training images, so these rows are scored on training images.",
+    "EM + constraint without GEDI's terms: the best start is chosen and named before training; the net then learns its "
+    "labels and the constraint, without density, agreement of views or a prior on cluster sizes.",
     "Random start: with the constraint, but no start competes, and heads begin at random, as in the paper.",
 ]
 NOTES = {
@@ -97,8 +87,8 @@ NOTES = {
     "laptop": [
         *ALWAYS,
         *OURS,
-        "We chose the number of micro-clusters, and of tries to name them, by scores of other settings than these: on "
-        "the test set for seed 0, and of the start's naming of the training images for seeds 0 to 4.",
+        "We tuned the number of micro-clusters, and of attempts to name them, with other settings: on the test set for "
+        "seed 0, and on the digits that the start gives the training images for seeds 0 to 4.",
     ],
     "paper": ALWAYS,
 }
@@ -122,55 +112,36 @@ class AdditionCell(Cell):
         return f"{(self.rows or 0) // 3} triplets, {self.variant}, seed {self.seed}"
 
 
-def variants_of(budget: Budget) -> tuple[str, ...]:
-    """The paper's three, and our controls; the paper's settings have no start to control for."""
-    return VARIANTS if budget.scale == "paper" else VARIANTS + CONTROLS
-
-
-def cells_of(budget: Budget, n: int, variant: str) -> list[Cell]:
+def cells_of(budget: Budget, n: int, variant: str) -> list[AdditionCell]:
     """The cells of one entry of the table, one per seed."""
-    seeds = budget.seeds[:1] if n >= MANY and budget.scale == "laptop" and not budget.gives_seeds else budget.seeds
     dataset = "digits" if budget.scale == "smoke" else "addition"
-    return [AdditionCell(dataset, 10, seed, preset=budget.scale, variant=variant, rows=3 * n) for seed in seeds]
+    cell = AdditionCell(dataset, 10, preset=budget.scale, variant=variant, rows=3 * n)
+    own = replace(budget, rows=None, iterations=None)  # the cell's config sets both
+    return cells.cells_of(own, cell, laptop_seeds=1 if n >= MANY else None)
 
 
 def addition_data(cell: Cell) -> CellData:
-    """Triplets to train on, without their labels, and test images that are in no triplet."""
+    """Triplets to train on, and test images that are in no triplet; EM alone is tested on the triplets."""
     if cell.dataset == "digits":
-        images, y, places = _small_digits(cell)
-        return CellData(images[places], images[SMOKE_TRAIN:], y[SMOKE_TRAIN:])
-    train, test = load("addition", n=cell.rows, seed=cell.seed), load("addition", split="test")
-    assert test.y is not None
-    return CellData(train.x, test.x, test.y)
-
-
-def training_labels(cell: Cell) -> np.ndarray:
-    """The digits of the training images, to score labels with that nothing but these images have."""
-    if cell.dataset == "digits":
-        _, y, places = _small_digits(cell)
-        return y[places]
-    y = load("addition", n=cell.rows, seed=cell.seed).y
-    assert y is not None
-    return y
-
-
-def _small_digits(cell: Cell) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    x, y = load_digits(return_X_y=True)
-    places = triplets(np.asarray(y)[:SMOKE_TRAIN], (cell.rows or 0) // 3, seed=cell.seed).ravel()
-    return np.asarray(x, dtype=np.float32).reshape(-1, 8, 8, 1), np.asarray(y), places
+        x, y = (np.asarray(values) for values in load_digits(return_X_y=True))
+        x = x.astype(np.float32).reshape(-1, 8, 8, 1)
+        places = triplets(y[:SMOKE_TRAIN], (cell.rows or 0) // 3, seed=cell.seed).ravel()
+        train, test = (x[places], y[places]), (x[SMOKE_TRAIN:], y[SMOKE_TRAIN:])
+    else:
+        loaded = load("addition", n=cell.rows, seed=cell.seed), load("addition", split="test")
+        train, test = ((data.x, np.asarray(data.y)) for data in loaded)
+    return CellData(train[0], *(train if cell.variant == EM_ALONE else test))
 
 
 def measure(cell: Cell, models: Path | None = None) -> Measured:
-    """One cell; beside the usual scores, the share of images whose cluster is their digit, without any matching."""
-    data, fit = addition_data(cell), None
-    if cell.variant == EM_ALONE:
-        data, fit = data._replace(x_test=data.x_train, y_test=training_labels(cell)), start_alone
-    measured = cells.measure(cell, models, data, fit=fit)
+    """One cell: the usual scores, and the share of images whose cluster is their digit, without any matching."""
+    data = addition_data(cell)
+    measured = cells.measure(cell, models, data, fit=start_alone if cell.variant == EM_ALONE else None)
     return measured | {"symbol_accuracy": float(np.mean(np.asarray(measured["labels"]) == data.y_test))}
 
 
 def start_alone(cell: Cell, data: CellData, models: Path | None) -> Fit:
-    """The labels of the training rows by the start that is chosen; training ends there."""
+    """The digits that the chosen start gives the training rows; training ends there."""
     ready = prepared(cell, data)
     with threads_for(ready.config.net):
         run = Engine(ready, seed=fit_seed(cell), hooks=Hooks(should_stop=lambda: run.state.labels is not None))
@@ -184,54 +155,41 @@ def start_alone(cell: Cell, data: CellData, models: Path | None) -> Fit:
 
 # ---- settings ----
 
-Value = TypeVar("Value")
-EPOCHS = {100: 100, 1_000: 30, 10_000: 5}  # of both steps, by the number of triplets (Appendix K)
-# By the number of triplets: the search for the digit of each micro-cluster. Of few images, chance decides what
-# micro-clusters look like, so several clusterings are tried. Many values of the start contradict each other there: the
-# constraint must not pull before the network tells images apart, because calling all of them 0 would satisfy it.
+# By the number of triplets: the paper's epochs of both steps (Appendix K), and our search for the digit of each
+# micro-cluster. With few images, chance shapes the micro-clusters, so several clusterings are tried. Many of the
+# start's labels then contradict each other: the constraint must not pull before the network tells images apart, because
+# calling them all 0 would satisfy it.
+EPOCHS = {100: 100, 1_000: 30, 10_000: 5}
 SIZES: dict[int, dict[str, Any]] = {
     100: dict(start=dict(nodes=20, tries=10, node_rows=15), heads=dict(anchor=10.0)),
     1_000: dict(start=dict(nodes=100, tries=3, node_rows=15)),
     10_000: dict(start=dict(nodes=300, tries=1, node_rows=15)),
 }
-
-
-def laptop(n: int, *, shape: tuple[int, int, int] = (28, 28, 1)) -> TrainingConfig:
-    """The preset for small grey images."""
-    config = preset("digits", n_features=shape[0] * shape[1], image_shape=shape)
-    return override(config, _nearest(SIZES, n))
-
-
-def smoke(n: int) -> TrainingConfig:
-    """The same in seconds, to check that everything runs."""
-    return override(laptop(n, shape=(8, 8, 1)), SMOKE, {"start.tries": 2, "start.ground": 5})
-
-
-def paper_settings(n: int) -> TrainingConfig:
-    """The table of Appendix G, column Addition, for n triplets."""
-    config = preset("paper-mnist", n_features=784)
-    for stage in (config.step1, config.step2):
-        stage.iterations = _nearest(EPOCHS, n) * max(1, 3 * n // stage.batch_size)
-    return config
-
-
-def _nearest(known: dict[int, Value], n: int) -> Value:
-    return known[min(known, key=lambda size: abs(size - n))]
-
-
-SCALES: dict[str, Callable[[int], TrainingConfig]] = {"smoke": smoke, "laptop": laptop, "paper": paper_settings}
 WEIGHT = 3.0  # of -log P(a + b = c), relative to that of L_DI (Appendix G)
-ALONE = 200  # iterations of the constraint alone, which is satisfied within a hundred; the paper's scale has its own
-# A start's labels are learned by the cluster term, so it has to be there. Of what else it asks, Adam's epsilon (1e-8)
-# leaves nothing at this weight.
+ALONE = 200  # iterations of the constraint alone, which is satisfied within a hundred; the paper scale has its own
+# The cluster term must be present, because it learns the start's labels. At this weight, Adam's epsilon (1e-8) wipes
+# out everything else it asks for.
 NEXT_TO_NOTHING = 1e-12
 
 
+def base(scale: str, n: int) -> TrainingConfig:
+    """The settings of a scale for n triplets, without the constraint."""
+    size = min(SIZES, key=lambda known: abs(known - n))
+    if scale == "paper":  # the table of Appendix G, column Addition
+        config = preset("paper-mnist", n_features=784)
+        for stage in (config.step1, config.step2):
+            stage.iterations = EPOCHS[size] * max(1, 3 * n // stage.batch_size)
+        return config
+    side = 8 if scale == "smoke" else 28
+    config = override(preset("digits", n_features=side**2, image_shape=(side, side, 1)), SIZES[size])
+    return override(config, SMOKE, {"start.tries": 2, "start.ground": 5}) if scale == "smoke" else config
+
+
 def addition(scale: str, n: int, variant: str) -> TrainingConfig:
-    """The settings for n triplets of a variant."""
+    """The settings of a variant for n triplets."""
     if variant not in VARIANTS + CONTROLS:
         raise ConfigError(f"Unknown variant {variant!r} of the addition experiment.")
-    config = SCALES[scale](n)
+    config = base(scale, n)
     if variant == "without constraint":
         return config
     clustering = config.objective["clustering"]
@@ -247,7 +205,7 @@ def addition(scale: str, n: int, variant: str) -> TrainingConfig:
         clustering = replace(clustering, weight=NEXT_TO_NOTHING, dam=0.0)
         config.objective = {"clustering": clustering, "symbolic": symbolic}
     elif variant == "without GEDI":
-        # As in DeepProbLog: the same encoder under a linear layer and a softmax, and the constraint alone.
+        # As in DeepProbLog: the constraint alone, on the same encoder with a linear layer and a softmax.
         config.step1.iterations = 0
         if scale != "paper":
             config.step2.iterations = min(config.step2.iterations, ALONE)

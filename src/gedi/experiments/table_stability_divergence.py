@@ -10,8 +10,8 @@ import torch
 
 from gedi.data import load
 from gedi.experiments import Budget, Outcome, Request
-from gedi.experiments.cells import Measured, cells_of
-from gedi.experiments.tabulate import Text, of_row, tabulate, write_json
+from gedi.experiments.cells import Cell, Measured, cells_of
+from gedi.experiments.tabulate import Text, part, tabulate, write_json
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.fit import fit_rows
 from gedi.training.guard import DivergedError, GuardWarning
@@ -19,43 +19,40 @@ from gedi.training.presets import preset
 
 DATASETS = {"moons": 2, "circles": 2, "digits": 10}  # and their clusters
 UNWATCHED = 1000  # iterations of the run without the guard
+NON_FINITE = (" is nan", " is inf", " is -inf")  # how the guard describes such values
 
 
 def table_stability(request: Request) -> Outcome:
-    """Step 1 on many seeds: what went wrong, counted."""
+    """Step 1 on many seeds: how often something went wrong."""
     return tabulate(
         request,
-        "table-stability",
         "Step 1 alone, default settings, many seeds",
         parts=("dataset",),
-        # JEM is step 1 and nothing else, with the settings of GEDI.
-        cells={(data,): cells_of(request.budget, data, c, "jem") for data, c in DATASETS.items()},
+        # JEM is GEDI's step 1 alone, with the same settings.
+        cells={(data,): cells_of(request.budget, Cell(data, c, method="jem")) for data, c in DATASETS.items()},
         columns={
-            "data": of_row(str),
-            "runs": _count("runs"),
-            "runs with non-finite values": _count("non_finite"),
-            "rolled back": _count("rolled_back"),
-            "aborted": _count("aborted"),
+            "data": part(),
+            "runs": _number("runs"),
+            "runs with non-finite values": _number("non_finite"),
+            "rolled back": _number("rolled_back"),
+            "aborted": _number("aborted"),
             "largest energy gap, median run": _number("largest_gap_median"),
             "worst run": _number("largest_gap"),
             "largest |log p|": _number("largest_log_density"),
         },
         notes=[
             "Data and fit both change with the seed. A run is rolled back when a batch's energy gap, |log p|, gradient "
-            "or share of samples at the box leaves its limit. It is aborted when that happens again after three "
-            "rollbacks.",
+            "or share of samples at the edge of the box exceeds its limit. It is aborted if that happens again after "
+            "three rollbacks.",
             "Energy gaps and |log p| (root mean square over data and samples) are recorded every 50 iterations.",
         ],
+        varies=None,
         summarise=stability,
     )
 
 
-def _count(name: str) -> Text:
-    return lambda results, row: str(results.groups[row][name])
-
-
-def _number(name: str) -> Text:
-    return lambda results, row: f"{results.groups[row][name]:.3g}"
+def _number(key: str) -> Text:
+    return lambda results, row: str(n) if isinstance(n := results.groups[row][key], int) else f"{n:.3g}"
 
 
 def stability(runs: list[Measured]) -> dict[str, Any]:
@@ -65,7 +62,7 @@ def stability(runs: list[Measured]) -> dict[str, Any]:
     sizes = [run["largest"]["energy_size"] for run in runs if run.get("largest")]
     return {
         "runs": len(runs),
-        "non_finite": sum(any(_is_non_finite(event) for event in seen) for seen in events),
+        "non_finite": sum(any(event["seen"].endswith(NON_FINITE) for event in seen) for seen in events),
         "rolled_back": sum(any("rolled back" in event["action"] for event in seen) for seen in events),
         "aborted": sum("diverged" in run for run in runs),
         "largest_gap": max(gaps, default=float("nan")),
@@ -74,34 +71,30 @@ def stability(runs: list[Measured]) -> dict[str, Any]:
     }
 
 
-def _is_non_finite(event: dict[str, Any]) -> bool:
-    return event["seen"].endswith((" is nan", " is inf", " is -inf"))
-
-
 def table_divergence(request: Request) -> Outcome:
-    """Step 1 with the paper's sampler, taken literally, with the guard and without: what diverges, and when it shows.
+    """Step 1 with the paper's sampler, taken literally, with and without the guard: what diverges, and when.
 
-    These fits are not cells. They run in one process, at about a minute per seed.
+    These fits are not cells. They run in one process and take about a minute per seed.
     """
     torch.set_num_threads(1)
     budget = request.budget
     settings = literal(budget)
     fits = [_diverge(request, data, seed, settings) for data in ("moons", "circles") for seed in budget.seeds]
     columns = ["data", "seed", f"energy gap after {UNWATCHED} iterations, unwatched"]
-    columns += ["warned of at iteration", "first left its limits at", "all events at", "the run"]
+    columns += ["first warning at iteration", "first limit exceeded at", "all events at", "outcome"]
     rows = []
     for fit in fits:
         events = ", ".join(str(event["iteration"]) for event in fit["events"] if event["action"] != "warned")
         seen = [str(fit["warned"]), str(fit["first_seen"]), events]
         rows.append([fit["data"], str(fit["seed"]), f"{fit['gap_alone']:.2g}", *seen, fit["end"]])
     notes = [
-        "The paper's settings for synthetic data, with samples free to leave the box; step 1 only. The warning is "
-        "about the sampler's temperature, and comes before the first iteration. Every event but the last is a rollback "
-        "that halves the learning rate, so later ones come later.",
+        "The paper's settings for synthetic data, step 1 only, with samples free to leave the box. The warning is "
+        "about the sampler's temperature and comes before the first iteration. Every event but the last is a rollback "
+        "that halves the learning rate, so the intervals grow.",
     ]
     title = "One Langevin step of size 1, noise 0.01, no clamp: with the guard and without"
     outcome = Outcome(title, columns, rows, notes)
-    return write_json(request, "table-divergence", outcome, seeds=budget.seeds, cells=fits, settings=to_dict(settings))
+    return write_json(request, outcome, seeds=budget.seeds, cells=fits, settings=to_dict(settings))
 
 
 def literal(budget: Budget) -> TrainingConfig:
@@ -125,6 +118,6 @@ def _diverge(request: Request, data: str, seed: int, settings: TrainingConfig) -
     gap = [line["generative"] for line in history if "generative" in line][-1]
     warned = next((event["iteration"] for event in events if event["action"] == "warned"), None)
     first = next((event["iteration"] for event in events if event["action"] != "warned"), None)
-    request.say(f"{data} seed {seed}: warned of at iteration {warned}, first left its limits at {first}, {end}")
+    request.say(f"{data} seed {seed}: first warning at iteration {warned}, first limit exceeded at {first}, {end}")
     seen = {"warned": warned, "first_seen": first, "events": events}
     return {"data": data, "seed": seed, "gap_alone": gap, **seen, "end": end}

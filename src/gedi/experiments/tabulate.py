@@ -11,38 +11,35 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from gedi import runs
-from gedi.experiments import Budget, Outcome, Request, plots
+from gedi.experiments import Outcome, Request, plots
 from gedi.experiments.cells import Cell, Measured, run_cells
 from gedi.files.writing import finite, replace_text
 
 Entry = tuple[Any, ...]  # the names of one entry of a table, such as ("moons", "gedi")
 Group = dict[str, Any]  # statistics over the cells of one entry
 
-SCORES = ("nmi", "ami", "accuracy", "symbol_accuracy", "ari", "nmi_batch64", "objective", "walk_crossing", "seconds")
-SCORES += ("nmi_of_representation", "probe", "sgd_probe", "knn", "gradient_evaluations")
-SCORES += ("auroc_uniform", "auroc_shuffled")
 HEADINGS = {"nmi": "NMI", "ami": "AMI", "accuracy": "accuracy", "ari": "ARI", "nmi_of_representation": "NMI of enc"}
 HEADINGS |= {"probe": "probe", "sgd_probe": "probe by SGD", "knn": "kNN"}
 HEADINGS |= {"auroc_uniform": "AUROC, noise", "auroc_shuffled": "AUROC, shuffled"}
 DENSITY = ("auroc_uniform", "auroc_shuffled")
 NAMES = {"jem": "JEM", "barlow": "Barlow", "swav": "SwAV", "gedi": "GEDI"}
 NAMES |= {"kmeans": "k-means", "spectral": "spectral", "ward": "Ward", "untrained": "untrained encoder"}
-RANDOM = "random labels"  # what the row of chance is called
+RANDOM = "random labels"  # the name of the chance row
 
-NOTE_JEM = "JEM has no cluster head (the paper gives it one output neuron): it predicts one cluster, so its NMI is 0."
+NOTE_JEM = "JEM has no cluster head (one output neuron in the paper): it predicts a single cluster, so its NMI is 0."
 NOTE_CHANCE = (
-    "AMI is mutual information corrected for chance; NMI is not. 'random labels' are GEDI's clusters in random order; "
-    "'k-means' is that of the raw input; 'untrained encoder' is k-means of enc(x) in GEDI's net as it starts."
+    "AMI is corrected for chance; NMI is not. 'random labels' are GEDI's clusters in random order. 'k-means' is run on "
+    "the raw input, and 'untrained encoder' is k-means on enc(x) of GEDI's net before training."
 )
 NOTE_AUROC = (
-    "AUROC of log p: the chance that a test row is more likely than a row of uniform noise in the test rows' box, and "
-    "than a test row with every column shuffled."
+    "AUROC of log p: the probability that a test row scores higher than uniform noise in the test rows' bounding box, "
+    "and higher than a test row with every column shuffled."
 )
 NOTE_SMOKE = "The smoke scale only checks that everything runs: its numbers mean nothing."
 
 
 class Results(NamedTuple):
-    """What a table is laid out from, by entry."""
+    """The cells and statistics of a table, by entry."""
 
     cells: Mapping[Entry, Sequence[Cell]]  # one per seed
     found: dict[Cell, Measured]
@@ -59,7 +56,6 @@ Note = str | Callable[[Results], str]
 
 def tabulate(
     request: Request,
-    name: str,
     title: str,
     *,
     parts: Sequence[str],
@@ -67,37 +63,43 @@ def tabulate(
     columns: dict[str, Text],
     notes: Iterable[Note],
     rows: Iterable[Entry] | None = None,
-    chance: Mapping[Entry, Entry] | None = None,
+    chance: str | None = None,
+    varies: str | None = "data and fit both change",
     summarise: Callable[[list[Measured]], Group] | None = None,
     draw: Callable[[Results], Figure] | None = None,
     pictures: Iterable[Path] = (),
     **fitting: Any,
 ) -> Outcome:
-    """Fit the ``cells`` that are missing, and make the table and ``out/NAME.json`` of them all.
+    """Fit the ``cells`` that are missing, then make the table and ``out/NAME.json``.
 
     ``parts`` says what the names in an entry are, such as ("dataset", "method"). There is one row per entry unless
-    ``rows`` lists others: a row is a tuple of names too, which each column turns into text. ``chance`` adds entries for
-    random labels, each at the cluster sizes of the entry it is mapped to. ``draw`` makes ``out/NAME.png``; ``pictures``
-    are files that fits may have drawn. ``fitting`` is passed to `run_cells`.
+    ``rows`` lists others; each column turns a row's names into text. ``chance`` adds entries for random labels, with
+    the cluster sizes of the entries of that name. ``varies`` says what changes with the seed; None if no column is a
+    mean. ``draw`` makes ``out/NAME.png``; ``pictures`` are files that the fits may have drawn. ``fitting`` is passed to
+    `run_cells`.
     """
-    found = run_cells(
-        [cell for group in cells.values() for cell in group], request.out, request.jobs, request.say, **fitting
-    )
+    wanted = [cell for group in cells.values() for cell in group]
+    found = run_cells(wanted, request.out, request.jobs, request.say, **fitting)
     summarise = summarise or summary
     groups = {entry: summarise([found[cell] for cell in group]) for entry, group in cells.items()}
-    for entry, source in (chance or {}).items():
-        groups[entry] = summarise([found[cell]["random_labels"] for cell in cells[source]])
+    for entry in [entry for entry in cells if entry[-1] == chance]:
+        groups[*entry[:-1], RANDOM] = summarise([found[cell]["random_labels"] for cell in cells[entry]])
     results = Results(cells, found, groups)
-    lines = [[text(results, row) for text in columns.values()] for row in (groups if rows is None else rows)]
-    said = [note if isinstance(note, str) else note(results) for note in notes]
+    if rows is None:  # entries that differ in their last name only are listed together
+        places = [entry[:-1] for entry in groups]
+        rows = sorted(groups, key=lambda entry: places.index(entry[:-1]))
+    lines = [[text(results, row) for text in columns.values()] for row in rows]
+    said = [_spread_note(cells, varies)] if varies else []
+    said += [note if isinstance(note, str) else note(results) for note in notes]
+    said += [NOTE_CHANCE] if chance else []
+    said += [NOTE_AUROC] if HEADINGS[DENSITY[0]] in columns else []
     said += [NOTE_SMOKE] if request.budget.scale == "smoke" else []
     said += divergence_notes(found)
     files = [path for path in pictures if path.is_file()]
-    files += [plots.save(draw(results), request.out / f"{name}.png")] if draw else []
+    files += [plots.save(draw(results), request.out / f"{request.name}.png")] if draw else []
     names = settings_names(found)
     return write_json(
         request,
-        name,
         Outcome(title, list(columns), lines, said, files),
         seeds=sorted({cell.seed for cell in found}),
         files=[path.name for path in files],
@@ -107,10 +109,10 @@ def tabulate(
     )
 
 
-def write_json(request: Request, name: str, outcome: Outcome, *, seeds: Sequence[int], **content: Any) -> Outcome:
-    """Write ``out/NAME.json``: the table, what it was made from, and the versions used."""
+def write_json(request: Request, outcome: Outcome, *, seeds: Sequence[int], **content: Any) -> Outcome:
+    """Write ``out/NAME.json``: the table, its sources, and the versions used."""
     everything = {
-        "name": name,
+        "name": request.name,
         "title": outcome.title,
         "scale": request.budget.scale,
         "seeds": seeds,
@@ -119,7 +121,7 @@ def write_json(request: Request, name: str, outcome: Outcome, *, seeds: Sequence
         **content,
         "provenance": runs.provenance(),
     }
-    path = request.out / f"{name}.json"
+    path = request.out / f"{request.name}.json"
     replace_text(path, json.dumps(finite(everything), indent=1, ensure_ascii=False) + "\n")
     outcome.files.append(path)
     return outcome
@@ -128,9 +130,19 @@ def write_json(request: Request, name: str, outcome: Outcome, *, seeds: Sequence
 # ---- columns ----
 
 
+def part(place: int = 0, names: Mapping[Any, str] | None = None) -> Text:
+    """A column of the row's names at ``place``, as ``names`` spells them."""
+    return lambda results, row: str((names or {}).get(row[place], row[place]))
+
+
 def of_row(text: Callable[..., object]) -> Text:
-    """A column that depends on the names in the row alone."""
+    """A column computed from the row's names alone."""
     return lambda results, row: str(text(*row))
+
+
+def count(*at: Any) -> Text:
+    """The number of fits of an entry."""
+    return lambda results, row: str(results.groups[*row, *at]["n"])
 
 
 def mean(score: str = "nmi", *at: Any, digits: int = 2) -> Text:
@@ -139,21 +151,16 @@ def mean(score: str = "nmi", *at: Any, digits: int = 2) -> Text:
 
 
 def means(*scores: str) -> dict[str, Text]:
-    """A column for each of the scores, under its usual heading."""
+    """A column for each score, under its usual heading."""
     return {HEADINGS[score]: mean(score) for score in scores}
 
 
-def lowest(*at: Any) -> Text:
-    """NMI of the worst seed."""
-    return lambda results, row: f"{results.groups[*row, *at]['nmi']['min']:.2f}"
-
-
-def seconds(digits: int = 0) -> Text:
-    """Mean time of a fit; a dash for what is not fitted."""
+def number(score: str, *at: Any, of: str = "mean", form: str = ".2f") -> Text:
+    """One statistic of a score: mean, std, min or max. A dash if no fit has the score."""
 
     def text(results: Results, row: Entry) -> str:
-        group = results.groups[row]
-        return f"{group['seconds']['mean']:.{digits}f}" if "seconds" in group else "–"
+        group = results.groups[*row, *at]
+        return format(group[score][of], form) if score in group else "–"
 
     return text
 
@@ -161,11 +168,12 @@ def seconds(digits: int = 0) -> Text:
 # ---- statistics and their text ----
 
 
-def summary(found: Sequence[Measured], scores: Sequence[str] = SCORES) -> Group:
-    """Mean, standard deviation, lowest and highest of every score over the cells of an entry."""
-    group: Group = {"n": len(found), "diverged": sum("diverged" in m for m in found)}
-    for name in scores:
-        values = [m[name] for m in found if m.get(name) is not None]
+def summary(found: Sequence[Measured]) -> Group:
+    """Mean, standard deviation, lowest and highest value of every number over the cells of an entry."""
+    group: Group = {"n": len(found), "diverged": sum("diverged" in measured for measured in found)}
+    for name in dict.fromkeys(name for measured in found for name in measured):
+        values = [measured.get(name) for measured in found]
+        values = [value for value in values if isinstance(value, int | float)]
         if values:
             group[name] = {
                 "mean": statistics.fmean(values),
@@ -177,7 +185,7 @@ def summary(found: Sequence[Measured], scores: Sequence[str] = SCORES) -> Group:
 
 
 def mean_std(group: Group, score: str = "nmi", digits: int = 2) -> str:
-    """'0.98 ± 0.02', or '0.98' for one fit, and how many diverged if any did; a dash if no fit has this score."""
+    """'0.98 ± 0.02', or '0.98' for one fit, and how many diverged, if any; a dash if no fit has this score."""
     if score not in group:
         return "–"
     s = group[score]
@@ -186,22 +194,22 @@ def mean_std(group: Group, score: str = "nmi", digits: int = 2) -> str:
     return f"{s['mean']:.{digits}f}{deviation}{diverged}"
 
 
-def spread_note(budget: Budget, *, varies: str = "data and fit both change", seeds: str | None = None) -> str:
-    """What the numbers are means of, and what changes with the seed."""
-    n = len(budget.seeds)
-    if n == 1 and seeds is None:
+def _spread_note(cells: Mapping[Entry, Sequence[Cell]], varies: str) -> str:
+    sizes = {len(group) for group in cells.values()}
+    if sizes == {1}:
         return "One seed, so no standard deviation."
-    return f"Mean ± standard deviation (n - 1) over {seeds or f'{n} seeds'}; {varies} with the seed."
+    seeds = f"{sizes.pop()} seeds" if len(sizes) == 1 else "the seeds"
+    return f"Mean ± standard deviation (n - 1) over {seeds}; {varies} with the seed."
 
 
 def divergence_notes(found: dict[Cell, Measured]) -> list[str]:
-    """One note about all fits that diverged, with the first message."""
+    """A note on how many fits diverged, with the first message; nothing if none did."""
     diverged = {cell: m["diverged"] for cell, m in found.items() if "diverged" in m}
     if not diverged:
         return []
     cell, message = next(iter(diverged.items()))
     return [
-        f"{len(diverged)} of {len(found)} fits diverged and count as one cluster, NMI 0. The first ({cell}): {message}"
+        f"{len(diverged)} of {len(found)} fits diverged; each counts as one cluster, NMI 0. First ({cell}): {message}"
     ]
 
 
@@ -209,7 +217,7 @@ def divergence_notes(found: dict[Cell, Measured]) -> list[str]:
 
 
 def _short(measured: Measured, settings: str) -> dict[str, Any]:
-    """A cell for reading: its settings are named, and its labels stay in the file of cells."""
+    """A cell for readers: settings by name, without the labels, which stay in the file of cells."""
     left_out = ("cell", "config", "labels", "random_labels", "provenance")
     shown = {k: v for k, v in measured.items() if k not in left_out}
     source = {name: measured["provenance"][name] for name in ("date", "versions")}
@@ -217,7 +225,7 @@ def _short(measured: Measured, settings: str) -> dict[str, Any]:
 
 
 def settings_names(cells: Iterable[Cell]) -> dict[Cell, str]:
-    """What the settings of each cell are called; the data set is part of the name where its settings are its own."""
+    """A name for each cell's settings. It includes the data set if settings differ between data sets."""
     short = {cell: _settings_name(cell) for cell in cells}
     called: dict[str, list[dict[str, Any]]] = {}
     for cell, name in short.items():

@@ -1,4 +1,4 @@
-"""Work in processes of one thread each, which report progress and can be ended at any time."""
+"""Run work in single-threaded processes that report progress and can be ended at any time."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _say: ContextVar[Say] = ContextVar("say", default=lambda line: None)
 
 
 def tell(line: str) -> None:
-    """Report one line of progress, from whichever process does the work to the one that shows it."""
+    """Send one line of progress from the working process to the one that shows it."""
     _say.get()(line)
 
 
 def in_processes(
     work: Callable[..., Result], tasks: Sequence[tuple[Any, ...]], jobs: int, say: Say
 ) -> Generator[Result]:
-    """Yield the result of ``work`` for each task's arguments as it finishes; ``say`` gets the lines it tells."""
+    """Yield the result of ``work(*task)`` for each task as it finishes; ``say`` receives the lines from `tell`."""
     if jobs == 1 or len(tasks) <= 1:
-        # No other process, but one thread as well: how sums are split over threads changes their last digits.
+        # In this process, but also on one thread: splitting sums over threads would change their last digits.
         for task in tasks:
             with _as_worker(say):
                 found = work(*task)
@@ -52,7 +52,7 @@ def in_processes(
             for future in done:
                 yield future.result()
     except BaseException as error:
-        # Interrupted, or one failed: do not wait for the others.
+        # Interrupted, or a task failed: do not wait for the others.
         executor.shutdown(wait=False, cancel_futures=True)
         for process in set(multiprocessing.active_children()) - others:
             process.terminate()
@@ -69,7 +69,7 @@ def _start_worker(lines: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C, and ends its workers
     torch.set_num_threads(1)
     _say.set(lines.put)
-    # A parent that is killed cannot end its workers, so they watch it and end themselves.
+    # A killed parent cannot end its workers, so they watch it and exit by themselves.
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -82,7 +82,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _as_worker(say: Say) -> Iterator[None]:
-    """One thread, and progress goes to ``say``, for work in this process."""
+    """Work in this process: one thread, and progress goes to ``say``."""
     threads, token = torch.get_num_threads(), _say.set(say)
     torch.set_num_threads(1)
     try:
