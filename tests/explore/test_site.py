@@ -164,6 +164,11 @@ def test_many_rows_are_counted_but_not_all_listed(talk, monkeypatch):
     assert (said["rows"], said["more"]) == (300, False)
 
 
+def test_images_of_another_shape_are_refused(talk_images):
+    status, said = talk_images.ask(saved(np.save, np.zeros((2, 4, 16, 3))))
+    assert status == 422 and "images of 4x16x3, but the run was trained on images of 8x8x3" in said["error"]
+
+
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_a_picture_is_a_row_of_an_image_run(talk_images, image_run, kind):
     pixels = np.random.default_rng(2).integers(0, 256, (8, 8, 3), dtype=np.uint8)

@@ -23,8 +23,8 @@ SHIFT, SHIFT_OF_SIDE = 0.5, 0.05  # largest shift of small images: in pixels, an
 BUFFER_NUMBERS = 2**26  # 256 MB: the most a replay buffer holds, unless a batch needs more
 FEW_FEATURES = 8  # up to here walks reach further than the gaps between neighbours
 
-# Rows of many features. In many dimensions a walk is short compared with the distance between rows, and a chain takes
-# long to come from anywhere else: pairs are neighbours alone, and chains start from data.
+# Rows of many features. There a walk is short compared with the distance between rows, so pairs are neighbours alone,
+# and a chain hardly leaves the row it starts from, so the density learns without chains.
 STAGE_OF_ROWS = dict(settle=0.004, batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0.0)
 ROWS: Changes = dict(
     net=dict(hidden=(256, 256), representation=None, first="linear", norm="layer"),
