@@ -19,7 +19,7 @@ from gedi.training.start import NEIGHBOURS, directions, find_start, sample_of, t
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
-NOTHING = 0.06  # an unexplained share that is as good as none: several such candidates are compared by their entropy
+NOTHING, MORE = 0.06, 1.5  # clusters that leave hardly more unexplained than this and say so much more are preferred
 CLEARLY = 0.75  # where neighbours judge, a cut of their graph has to be this much better: it looks for nothing else
 NEARLY, HARDLY = 1.03, 0.002  # heads whose objective is at most so many times the lowest, plus this, are as good
 HEAD = "a head"  # what the best of the heads is called among the candidates
@@ -116,11 +116,12 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     places, walked = sample_of(len(run.x), 0), run.state.pairs
     pairs = neighbour_pairs(run, places) if walked is None else walked.cpu().numpy()
     judged = {name: unexplained(labels[places], pairs) + broken(run, labels) for name, labels in candidates.items()}
-    compared = {name: max(NOTHING, share) for name, share in judged.items()}
-    if walked is None and "neighbours" in compared:
-        compared["neighbours"] /= CLEARLY
-    best = [name for name, share in compared.items() if share == min(compared.values())]
-    winner = max(best, key=lambda name: entropy(candidates[name][places]))
+    own = "neighbours" if walked is None else None
+    compared = {name: share / CLEARLY if name == own else share for name, share in judged.items()}
+    said = {name: entropy(labels[places]) for name, labels in candidates.items()}
+    winner = min(compared, key=lambda name: compared[name])
+    richer = [name for name in compared if compared[name] <= NOTHING and said[name] > MORE * said[winner]]
+    winner = min(richer or [winner], key=lambda name: compared[name])
     return winner, candidates[winner], judged
 
 

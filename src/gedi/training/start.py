@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -43,8 +43,8 @@ def cut_of_walks(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     c, places = run.config.start, sample_of(len(run.x), seed)
     some = run.x[torch.from_numpy(places).to(run.x.device)]
     ends = [run.walk(some, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
-    labels = cut_graph(some.cpu().numpy(), ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
-    return _for_all(run, some.cpu().numpy(), labels)
+    cut = cut_graph(some.cpu().numpy(), ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+    return np.concatenate([cut.labels(x.cpu().numpy()) for x in run.x.split(MOST_ROWS)])
 
 
 def cut_of_neighbours(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
@@ -53,8 +53,7 @@ def cut_of_neighbours(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     some = x[sample_of(len(x), seed)]
     near = nearest_neighbours(some, NEIGHBOURS).places
     ends = [some[near[:, k]] for k in range(near.shape[1])]
-    labels = cut_graph(some, ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
-    return labels if len(some) == len(x) else labels[pairwise_distances_argmin(x, some)]
+    return cut_graph(some, ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest).labels(x)
 
 
 def kmeans(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
@@ -88,13 +87,6 @@ def directions(run: Engine) -> np.ndarray:
     return main_directions(run.x.to(torch.device("cpu")))
 
 
-def _for_all(run: Engine, some: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The labels of all rows, from those of some of them: a row joins the nearest one."""
-    if len(some) == len(run.x):
-        return labels
-    return np.concatenate([labels[pairwise_distances_argmin(x.cpu().numpy(), some)] for x in run.x.split(MOST_ROWS)])
-
-
 def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:
     """The constraint's values of the rows, in place of clusters whose numbers mean nothing.
 
@@ -120,9 +112,20 @@ def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:
 # -- of points alone --------------------------------------------------------------------------------------------------
 
 
+class Cut(NamedTuple):
+    """Clusters of micro-clusters: ``clusters`` [nodes] of those at ``centres`` [nodes, d]."""
+
+    centres: np.ndarray
+    clusters: np.ndarray
+
+    def labels(self, points: np.ndarray) -> np.ndarray:
+        """The cluster of every point: that of the nearest micro-cluster."""
+        return self.clusters[pairwise_distances_argmin(points, self.centres)]
+
+
 def cut_graph(
     points: np.ndarray, ends: list[np.ndarray], n_clusters: int, *, nodes: int, seed: int, fewest: int = 0
-) -> np.ndarray:
+) -> Cut:
     """Group the points so that few walks cross between groups: a normalised cut (spectral clustering).
 
     ``ends[k][i]`` is where the k-th walk from point i ended. The graph's nodes are micro-clusters of the points, and
@@ -139,7 +142,7 @@ def cut_graph(
     edges = np.zeros((len(centres), len(centres)))
     for end in ends:
         np.add.at(edges, (place, pairwise_distances_argmin(end, centres)), 1.0)
-    return _spectral(edges + edges.T, n_clusters, seed)[place]
+    return Cut(centres, _spectral(edges + edges.T, n_clusters, seed))
 
 
 def _spectral(edges: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
