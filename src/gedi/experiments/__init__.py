@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from gedi.data.checks import did_you_mean
 from gedi.errors import ConfigError
 from gedi.experiments import paper
 
@@ -115,6 +114,8 @@ EXPERIMENTS: dict[str, Experiment] = {
 def find(name: str) -> Experiment:
     """The experiment with this name; an unknown name is a ConfigError with a suggestion."""
     if name not in EXPERIMENTS:
+        from gedi.data.checks import did_you_mean  # brings NumPy, which `gedi --help` should not wait for
+
         hint = did_you_mean(name, EXPERIMENTS, otherwise=f"choose one of {', '.join(EXPERIMENTS)}.")
         raise ConfigError(f"Unknown experiment {name!r}: {hint}")
     return EXPERIMENTS[name]
