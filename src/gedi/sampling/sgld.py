@@ -37,6 +37,9 @@ class Box(NamedTuple):
         """The whole space."""
         return Box(torch.full_like(self.low, -math.inf), torch.full_like(self.high, math.inf))
 
+    def cpu(self) -> Box:
+        return Box(self.low.cpu(), self.high.cpu())
+
     def uniform(self, n: int, generator: torch.Generator) -> torch.Tensor:
         """``n`` points drawn uniformly inside the box."""
         unit = torch.rand((n, *self.low.shape), generator=generator, device=self.low.device)

@@ -29,10 +29,11 @@ HEAD = "a head"  # what the best of the heads is called among the candidates
 def find_starts(run: Engine) -> None:
     """Starts are found, and all candidates are judged, on the density of step 1, before step 2 changes its encoder.
 
-    Those of a constraint wait, as they need a trained representation.
+    Without step 1 there is no density yet, so both wait for the choice; so do the starts of a constraint, which need a
+    trained representation.
     """
-    kinds = run.config.heads.starts
-    if kinds and any(term.walks for term in run.config.objective.values()):
+    kinds = run.config.heads.starts if run.config.step1.iterations else ()
+    if kinds and _walks(run):
         pairs = run.world.from_main(lambda: walked_pairs(run, sample_of(len(run.x), 0)))
         run.state.pairs = torch.as_tensor(pairs, dtype=torch.long, device=run.x.device)
     if kinds and run.groups is None:
@@ -113,16 +114,24 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
         candidates[kind] = find_start(run, kind) if run.state.starts is None else run.state.starts[i].cpu().numpy()
     if len(candidates) == 1:
         return (*next(iter(candidates.items())), {})
-    places, walked = sample_of(len(run.x), 0), run.state.pairs
-    pairs = neighbour_pairs(run, places) if walked is None else walked.cpu().numpy()
+    places, walks = sample_of(len(run.x), 0), _walks(run)
+    if run.state.pairs is not None:
+        pairs = run.state.pairs.cpu().numpy()
+    else:
+        pairs = walked_pairs(run, places) if walks else neighbour_pairs(run, places)
     judged = {name: unexplained(labels[places], pairs) + broken(run, labels) for name, labels in candidates.items()}
-    own = "neighbours" if walked is None else None
+    own = None if walks else "neighbours"
     compared = {name: share / CLEARLY if name == own else share for name, share in judged.items()}
     said = {name: entropy(labels[places]) for name, labels in candidates.items()}
     winner = min(compared, key=lambda name: compared[name])
     richer = [name for name in compared if compared[name] <= NOTHING and said[name] > MORE * said[winner]]
     winner = min(richer or [winner], key=lambda name: compared[name])
     return winner, candidates[winner], judged
+
+
+def _walks(run: Engine) -> bool:
+    """Whether the clusters follow DAM's walks."""
+    return any(term.walks for term in run.config.objective.values())
 
 
 def neighbour_pairs(run: Engine, places: np.ndarray) -> np.ndarray:

@@ -138,8 +138,8 @@ def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
         warnings.simplefilter("ignore", GuardWarning)  # a few iterations are too few to judge
         run = Engine(replace(ready, config=config), seed=0, world=world, hooks=Hooks(should_stop=mark))
         train(run)
-        box = run.state.buffer.box
-        arrived_chains(run.state.net.cpu(), ready.rows, run.state.buffer.chains.cpu(), box, config)
+        buffer = run.state.buffer
+        arrived_chains(run.state.net.cpu(), ready.rows, buffer.chains.cpu(), buffer.box.cpu(), config)
     marks.append(("end", time.monotonic()))
     return marks
 

@@ -156,8 +156,9 @@ class Engine:
     def _denoising_error(self) -> float:
         """How well the averaged density's score predicts noise on data: the same rows and noise every time."""
         fixed = torch.Generator().manual_seed(0)
-        x = torch.as_tensor(self.x[distinct(len(self.x), LOOKED_AT, fixed)]).cpu()
         noise, average = self.config.sampler.data_noise or RESOLUTION, self.state.average
+        rows = min(LOOKED_AT, average.encoder.rows_at_once)  # what one pass can hold: images are large
+        x = torch.as_tensor(self.x[distinct(len(self.x), rows, fixed)]).cpu()
         return float(denoising_error(lambda rows: average.score(rows.to(self.x.device)).cpu(), x, noise, fixed))
 
     def _shorten_if_settled(self, name: str, config: StageConfig, turn: float) -> None:

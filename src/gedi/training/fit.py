@@ -63,7 +63,7 @@ def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -
         "guard": run.guard.events,
     }
     chains = run.world.gather(state.buffer.chains).cpu()
-    net, box = state.net.cpu(), Box(state.buffer.box.low.cpu(), state.buffer.box.high.cpu())
+    net, box = state.net.cpu(), state.buffer.box.cpu()
     return TrainedModel(
         net=net,
         scaler=ready.scaler,

@@ -17,14 +17,8 @@ from gedi.training.config import StageConfig
 
 Tensors = dict[str, torch.Tensor]
 TRAINED = ("step1", "step2")  # the stages that settings describe
-OPTIONAL = (
-    "objective",
-    "starts",
-    "pairs",
-    "labels",
-    "marginals",
-    "neighbours",
-)  # tensors that are there once they are known
+# Tensors that are there once they are known.
+OPTIONAL = ("objective", "starts", "pairs", "labels", "marginals", "neighbours")
 STAGES = ("start", *(name for stage in TRAINED for name in (stage, f"after {stage}")))  # a run's places, in their order
 
 
