@@ -11,17 +11,13 @@ from sklearn.neighbors import NearestNeighbors
 
 from gedi.data.neighbours import neighbour_table
 from gedi.nets import LinearHeads
-from gedi.runs import Checkpoints
-from gedi.training import choice, recipe
-from gedi.training.choice import HEAD, choose_clusters, compare, place_clusters, unexplained
+from gedi.training import choice
+from gedi.training.choice import HEAD, choose_clusters, compare, find_starts, place_clusters, unexplained
 from gedi.training.config import override
 from gedi.training.engine import Engine
 from gedi.training.fit import fit_rows
 from gedi.training.guard import GuardWarning
-from gedi.training.journal import Hooks
 from gedi.training.recipe import train
-from gedi.training.recovery import StoppedError
-from gedi.training.state import pack
 
 TRUTH = np.repeat([0, 1], 40)
 
@@ -315,91 +311,13 @@ def test_neighbours_are_searched_again_in_the_representation(at_the_choice):
     assert all(place in run.state.neighbours[row] for row, place in zip(batch.rows, places, strict=True))
 
 
-# ---- stopped, killed, rolled back across the choice ----
-
-
-CHOICES = {
-    "a start": {"heads__starts": ("kmeans", "walks")},
-    "a head": {"heads__starts": ()},
-    "with learned neighbours": {"heads__starts": (), "augment__learned": True, "augment__neighbours": 3},
-    "at the end": {"heads__starts": (), "heads__neutral": 0, "heads__choose": 1.0},
-}
-
-
-@pytest.mark.parametrize("name", CHOICES)
-def test_stopped_before_or_after_the_choice_a_run_ends_the_same(blobs, tiny, tmp_path, name):
-    config = tiny(**({"heads__choose": 0.5, "heads__random": 3} | CHOICES[name]))
-    whole = fit_rows(blobs, n_clusters=2, config=config, seed=0)
-    for after in range(config.step1.iterations + 1, config.step1.iterations + config.step2.iterations + 2):
-        left, folder = [after], tmp_path / str(after)
-        folder.mkdir()
-
-        def stop(left=left):
-            left[0] -= 1
-            return left[0] < 0
-
-        def fit(folder=folder, **options):
-            hooks = Hooks(checkpoints=Checkpoints(folder), **options)
-            return fit_rows(blobs, n_clusters=2, config=config, seed=0, hooks=hooks)
-
-        with pytest.raises(StoppedError):
-            fit(should_stop=stop)
-        model = fit()
-        mine, theirs = model.net.state_dict(), whole.net.state_dict()
-        assert all(torch.equal(mine[key], theirs[key]) for key in theirs), after
-        assert torch.equal(model.chains, whole.chains) and model.history == whole.history
-        assert model.results["candidates"] == whole.results["candidates"]
-        assert model.results["objective"] == whole.results["objective"]
-
-
-def test_a_checkpoint_holds_what_the_choice_left(blobs, tiny, tmp_path):
-    left = [4 + 4]
-
-    def stop():
-        left[0] -= 1
-        return left[0] < 0
-
-    config = tiny(heads__choose=0.5, heads__starts=("kmeans",), heads__random=0)
-    with pytest.raises(StoppedError):
-        fit_rows(
-            blobs, n_clusters=2, config=config, seed=0, hooks=Hooks(checkpoints=Checkpoints(tmp_path), should_stop=stop)
-        )
-    tensors, counters = Checkpoints(tmp_path).load()
-    assert counters["competing"] is False and counters["guard"]["good"]["competing"] is True
-    assert alike(tensors["labels"].numpy()) and tensors["marginals"].shape == (2,)
-    assert tensors["objective"].shape == (1,)
-    assert "labels" not in {name.removeprefix("good/") for name in tensors if name.startswith("good/")}
-
-
-def test_a_run_that_diverges_after_the_choice_goes_back_before_it_and_chooses_again(make_engine, tiny, monkeypatch):
-    run = make_engine(tiny(heads__choose=0.5, step2__iterations=8, guard__every=3, heads__starts=("kmeans",)))
-    chosen, states, calls = [], [], [0]
-    original, losses = choice.choose_clusters, recipe.all_losses
-
-    def choose(run):
-        states.append(pack(run.state)[0])
-        original(run)
-        chosen.append(run.state.iteration)
-
-    def failing(run, batch):
-        calls[0] += 1
-        found = losses(run, batch)
-        if calls[0] == 6:  # iteration 5: one after the choice
-            found |= {name: loss._replace(value=loss.value * float("nan")) for name, loss in found.items()}
-        else:
-            assert (run.state.objective is None) or len(run.state.objective) == (4 if run.state.competing else 1)
-        return found
-
-    monkeypatch.setattr(recipe, "choose_clusters", choose)
-    monkeypatch.setattr(recipe, "all_losses", failing)
-    with pytest.warns(GuardWarning, match="rolled back to iteration 3"):
-        train(run)
-    assert chosen == [4, 4]
-    before = [{key: state[key] for key in state if key.endswith("clusters.chosen")} for state in states]
-    assert before[0] == before[1] and all(int(value) == 0 for value in before[0].values())
-    assert "labels" not in states[1] and "marginals" not in states[1]  # forgotten, not kept from the first choice
-    assert states[1]["objective"].shape == (4,)
-    assert not run.state.competing and run.state.stage == "after step2"
+def test_without_step_1_candidates_are_found_and_judged_at_the_choice(make_engine, tiny):
+    """There is no density before step 2, so walks along it would mean nothing."""
+    late, early = (make_engine(tiny(step1__iterations=n)) for n in (0, 3))
+    for run in (late, early):
+        find_starts(run)
+    assert late.state.starts is None and late.state.pairs is None
+    assert early.state.starts is not None and early.state.pairs.shape == (80, early.config.start.walks)
 
 
 def test_clear_groups_are_found(blobs, tiny):
