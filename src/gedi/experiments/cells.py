@@ -188,8 +188,8 @@ def measure(
 
     If there is a density, its log p is also scored on test rows. ``random_labels`` are the scores of the same labels in
     random order: what chance gives at these cluster sizes. ``more`` adds numbers unless the fit diverged, and may
-    replace scores and labels for models without clusters. The reported time is the processor time of the fit alone. ``fit`` replaces the
-    method's own fit.
+    replace scores and labels for models without clusters. The reported time is the processor time of the fit alone.
+    ``fit`` replaces the method's own fit.
     """
     data = data or cell_data(cell)
     began = time.process_time()  # of this process alone: fits that run side by side slow each other down
