@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 import torch
@@ -20,6 +21,7 @@ from gedi.errors import ConfigError
 from gedi.settings import Natural, NotNegative, Rule, Share
 
 Augment = Callable[..., tuple[torch.Tensor, torch.Tensor]]  # see `row_augmentation`
+KNOTS = 4  # per side of the grid whose random displacements are smoothed into an elastic distortion
 HALF_TURN = Rule("lie between 0 and 0.5", lambda turn: 0 <= turn <= 0.5)
 
 
@@ -125,16 +127,26 @@ def affine(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator)
 
     angle, zoom, slant = between(math.radians(settings.rotate)), 1 + between(settings.scale), between(settings.shear)
     cos, sin = torch.cos(angle) / zoom, torch.sin(angle) / zoom
-    theta = torch.zeros(n, 2, 3, device=x.device)
-    theta[:, 0, 0], theta[:, 0, 1], theta[:, 0, 2] = cos, -sin + slant, between(2 * settings.shift / width)
-    theta[:, 1, 0], theta[:, 1, 1], theta[:, 1, 2] = sin, cos, between(2 * settings.shift / height)
-    grid = F.affine_grid(theta.to(x.dtype), list(x.shape), align_corners=False)
+    across, down = between(2 * settings.shift / width), between(2 * settings.shift / height)
+    moved = torch.stack([cos, slant - sin, across, sin, cos, down], 1).view(n, 2, 3).to(x.dtype)
     if settings.elastic:
-        knots = settings.elastic * torch.randn((n, 2, 4, 4), generator=generator, device=x.device, dtype=x.dtype)
-        smooth = F.interpolate(knots, size=(height, width), mode="bicubic", align_corners=True)
-        grid = grid + smooth.permute(0, 2, 3, 1)
+        knots = settings.elastic * torch.randn((n, 2, KNOTS**2), generator=generator, device=x.device, dtype=x.dtype)
+        moved = torch.cat([moved, knots], 2)
+    # Where every pixel comes from is linear in these few numbers, so one matrix product gives it for all images.
+    basis = _displacements(height, width).to(x)[: moved.shape[2]]
+    grid = (moved.flatten(0, 1) @ basis).view(n, 2, height, width).permute(0, 2, 3, 1)
     # 'border' repeats the edge pixels: in scaled data, zero is the mean pixel, not the background.
     return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
+
+
+@lru_cache(maxsize=4)
+def _displacements(height: int, width: int) -> torch.Tensor:
+    """Fields over the pixels, [3 + KNOTS^2, H W]: x, y and 1, then the smooth bump around each knot."""
+    down, across = ((2 * torch.arange(side) + 1) / side - 1 for side in (height, width))
+    places = torch.stack([*torch.meshgrid(across, down, indexing="xy"), torch.ones(height, width)])
+    knots = torch.eye(KNOTS**2).view(-1, 1, KNOTS, KNOTS)
+    bumps = F.interpolate(knots, size=(height, width), mode="bicubic", align_corners=True)
+    return torch.cat([places.flatten(1), bumps.flatten(1)])
 
 
 def change_images(
