@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from gedi.training.build import build_net, fill_from_data, resolution
+from gedi.objectives.symbolic import constraint_change
+from gedi.training import build
+from gedi.training.build import build_net, enough_rows, fill_from_data, prepare, resolution
 from gedi.training.config import NetConfig, TrainingConfig, override
 
 OPEN = ("net.frequency", "sampler.noise", "sampler.final_noise", "sampler.data_noise", "dam.radius", "augment.noise")
@@ -69,3 +71,32 @@ def test_building_leaves_torchs_own_random_numbers_alone():
     before = torch.get_rng_state()
     weights(0)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+# ---- very many rows ----
+
+
+@pytest.mark.parametrize(("iterations", "expected"), [(20, 50), (60, 60), (200, 70)])
+def test_rows_that_training_would_hardly_see_are_left_out(monkeypatch, iterations, expected):
+    """At most as many rows as are drawn four times each on average, never fewer than are always enough."""
+    monkeypatch.setattr(build, "ALWAYS_ENOUGH", 50)
+    config = override(
+        TrainingConfig(),
+        {"step1": {"iterations": 5, "batch_size": 4}, "step2": {"iterations": iterations - 5, "batch_size": 4}},
+    )
+    x = np.arange(70.0)[:, None]
+    kept = enough_rows(x, config)[:, 0]
+    assert len(kept) == expected == len(set(kept)) and list(kept) == sorted(kept)
+    assert list(kept) == list(enough_rows(x, config)[:, 0])
+
+
+def test_groups_of_a_constraint_and_mapped_files_keep_all_rows(monkeypatch, tmp_path, tiny):
+    monkeypatch.setattr(build, "ALWAYS_ENOUGH", 50)
+    few = {"step1.iterations": 1, "step2.iterations": 1}
+    x = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert enough_rows(mapped, override(TrainingConfig(), few)) is mapped
+    assert len(prepare(x, override(tiny(), few), 2).rows) == 50
+    rule = override(tiny(), few, constraint_change("a, b : 2\na == b"))
+    assert len(prepare(x, rule, 2).rows) == 60

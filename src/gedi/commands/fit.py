@@ -69,7 +69,7 @@ def run_fit(args: argparse.Namespace) -> None:
         if line := groups_line(config.objective):
             say(err, line)
         say(err, "timing a few iterations of each stage to estimate the cost")
-        say(err, _cost_line(ready, plan.hardware))
+        say(err, _cost_line(ready, plan.hardware, given=len(rows)))
         plan.write(folder)
         _train(folder, plan, data, rows, args.save_every, ready)
 
@@ -205,7 +205,7 @@ def _config_file(path: str | None) -> dict[str, Any]:
     return changes
 
 
-def _cost_line(ready: Prepared, hardware: Hardware) -> str:
+def _cost_line(ready: Prepared, hardware: Hardware, *, given: int) -> str:
     from gedi.training.cost import estimate, iterations_in_words
     from gedi.training.guard import DivergedError
     from gedi.training.world import World
@@ -217,5 +217,6 @@ def _cost_line(ready: Prepared, hardware: Hardware) -> str:
         cost = estimate(ready, world).in_words(ready.config)
     except DivergedError:  # the run itself will find out, and report it
         cost = f"{iterations_in_words(ready.config)}, a short trial diverged"
-    what = f"{n:,} rows x {d}" if shape is None else f"{n:,} images of {'x'.join(map(str, shape))}"
+    count = f"{n:,}" if n == given else f"a random {n:,} of {given:,}"
+    what = f"{count} rows x {d}" if shape is None else f"{count} images of {'x'.join(map(str, shape))}"
     return f"{what}, {cost}"

@@ -15,12 +15,15 @@ from gedi.data import Scaler
 from gedi.data.augment import Augment, row_augmentation
 from gedi.data.neighbours import nearest_neighbours
 from gedi.data.scaled_rows import Rows, scaled
+from gedi.data.streaming import is_mapped
 from gedi.errors import ConfigError
 from gedi.nets import Encoder, GediNet, ImageEncoder, MLPEncoder
 from gedi.objectives.generative import Energy
 from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
 from gedi.training.config import NetConfig, TrainingConfig, n_heads
+
+ALWAYS_ENOUGH, LOOKS = 100_000, 4  # see `enough_rows`
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Prepared:
 
     config: TrainingConfig  # with all lengths filled in
     scaler: Scaler
-    rows: Rows  # scaled
+    rows: Rows  # scaled; of very many, a random choice
     augment: Augment  # T(x'|x)
     n_clusters: int
     image_shape: tuple[int, ...] | None = None
@@ -50,11 +53,23 @@ def prepare(
     """
     grouped = find_groups(config.objective, len(x), n_clusters, groups)
     scaler = Scaler().fit(x, mode=config.scaling)
-    rows = scaled(x, scaler)
+    rows = scaled(x if grouped is not None else enough_rows(x, config), scaler)
     config = fill_from_data(config, rows)
     box = (-1.0, 1.0) if config.scaling == "pixels" else None
     augment = row_augmentation(config.augment, rows, image_shape, box=box)
     return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped)
+
+
+def enough_rows(x: np.ndarray, config: TrainingConfig) -> np.ndarray:
+    """All rows, or a random choice of them if training would draw a row less than `LOOKS` times on average.
+
+    Batches are drawn at random anyway; what is saved is the search for neighbours of rows that are hardly used.
+    """
+    draws = sum(stage.iterations * stage.batch_size for stage in (config.step1, config.step2))
+    most = max(ALWAYS_ENOUGH, draws // LOOKS)
+    if len(x) <= most or is_mapped(x):
+        return x
+    return x[np.sort(np.random.default_rng(0).choice(len(x), most, replace=False))]
 
 
 def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 5000) -> float:

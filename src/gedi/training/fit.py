@@ -58,6 +58,7 @@ def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -
         "seconds": run.journal.elapsed(),
         "seed": seed,
         "n_clusters": ready.n_clusters,
+        "trained_rows": len(ready.rows),
         "config": to_dict(config),
         "cost": run.journal.seconds,
         "guard": run.guard.events,
