@@ -293,7 +293,7 @@ def test_progress_goes_to_standard_error_alone(capfd):
     tiny(verbose=1).fit(X)
     out, err = capfd.readouterr()
     assert out == ""
-    assert "step1 3/3" in err and "step2 3/3" in err
+    assert "fitting the density: done, 3 iterations in" in err and "finding clusters: done, 3 iterations in" in err
 
 
 def test_without_verbose_nothing_is_printed(capfd):

@@ -21,7 +21,7 @@ ROOMS = [
     "evaluation",
     "report",
 ]
-ROOMS += ["explore", "experiments", "hub", "estimator", "commands", "cli"]
+ROOMS += ["explore", "experiments", "hub", "estimator", "commands", "cli", "__main__"]
 SOURCE = Path(gedi.__file__).parent
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 

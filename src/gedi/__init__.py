@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gedi.estimator import GEDI
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["GEDI", "__version__"]
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, get_args
+from collections.abc import Collection, Sequence
+from typing import Any, get_args
 
-import yaml
 from rich.markup import escape
 
 from gedi import __version__
+from gedi.commands.arguments import Parser, column_names, minutes, one_of, port, seconds, seed, training_flags
 from gedi.commands.catalogue import run_datasets, run_fetch, run_methods
+from gedi.commands.completion import SHELLS, run_completion
 from gedi.commands.fit import run_fit, run_resume
 from gedi.commands.predict import run_eval, run_predict, run_sample
 from gedi.commands.report import run_explore, run_report
@@ -31,17 +31,9 @@ EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
 DATA = "a name (see: gedi datasets), a .csv, .tsv, .parquet, .npy or .npz file, or a folder of images"
 RUN = "folder of a trained run"
 SEED = "whole number; the same seed gives the same result (default: 0)"
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one sentence and exit code 2."""
-
-    def __init__(self, **options: Any) -> None:
-        options["allow_abbrev"] = False
-        super().__init__(**options)
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"gedi: {message}. See: {self.prog} --help\n")
+PRESET = "named settings (default: chosen from the data's shape)"
+SAVE_EVERY = "time between checkpoints (default: 30)"
+START = "start with: gedi demo, or: gedi fit rows.csv --n-clusters 5 --out my-run"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.showwarning = lambda text, *_, **__: say(err, f"[yellow]warning:[/] {escape(str(text))}", markup=True)
     try:
         rest, changes = training_flags(sys.argv[1:] if argv is None else argv)
-        args = build_parser().parse_args(rest)
+        parser = build_parser()
+        if not rest:
+            parser.print_help()
+            return 2
+        args = parser.parse_args(rest)
         if changes and args.run is not run_fit:
             raise ConfigError(f"--training.{next(iter(changes))} can only be given to gedi fit.")
         args.changes = changes
@@ -64,39 +60,49 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> Parser:
     """All commands and their flags."""
-    parser = Parser(prog="gedi", description="One model, trained without labels: clusters, embeds, scores, generates.")
+    about = "One model, trained without labels, that clusters, embeds, scores and generates."
+    parser = Parser(prog="gedi", description=about, epilog=START)
     parser.add_argument("--version", action="version", version=f"gedi {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands", parser_class=Parser)
 
     def command(name: str, run: Any, summary: str, example: str) -> Parser:
-        made = commands.add_parser(name, help=summary, description=summary, epilog=f"example: {example}")
+        about = {"help": summary, "description": summary, "epilog": f"example: {example}"}
+        made = parser.add_command(name, commands, **about)
         made.set_defaults(run=run)
         return made
 
     demo = command("demo", run_demo, "compare GEDI with others on moons, circles and digits", "gedi demo")
     demo.add_argument("--out", default="gedi-demo", help="folder for pictures and numbers (default: gedi-demo)")
     demo.add_argument("--seed", type=seed, default=0, help=SEED)
-    demo.add_argument("--preset", choices=PRESETS, help="named settings (default: chosen from the data's shape)")
+    named(demo, "preset", PRESETS, PRESET)
 
     fit = command("fit", run_fit, "train on DATA", "gedi fit rows.csv --n-clusters 5 --out my-run")
-    fit.add_argument("data", metavar="DATA", help=DATA)
-    fit.add_argument("--n-clusters", type=int, required=True, metavar="C", help="how many clusters to find")
-    fit.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
-    fit.add_argument("--resume", action="store_true", help="resume RUN if it exists, or start it")
-    fit.add_argument("--preset", choices=PRESETS, help="named settings (default: chosen from the data's shape)")
-    fit.add_argument("--method", choices=METHODS, default="gedi", help="see: gedi methods (default: gedi)")
-    fit.add_argument("--constraint", metavar="FILE", help="rule that consecutive rows must satisfy (docs/logic.md)")
-    fit.add_argument("--seed", type=seed, default=0, help=SEED)
-    fit.add_argument("--label-column", metavar="COLUMN", help="column of labels, used for evaluation only")
-    fit.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to exclude")
-    fit.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")
-    running_flags(fit, defaults=True)
-    fit.add_argument("--tensorboard", action="store_true", help="also write RUN/tensorboard (pip install tensorboard)")
-    fit.add_argument("--training.x.y", dest="_", metavar="VALUE", help="change any one setting: --training.dam.steps 5")
+    data = fit.add_argument_group("data")
+    data.add_argument("data", metavar="DATA", help=DATA)
+    data.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to exclude")
+    data.add_argument("--label-column", metavar="COLUMN", help="column of labels, used for evaluation only")
+    model = fit.add_argument_group("model")
+    model.add_argument("--n-clusters", type=int, required=True, metavar="C", help="how many clusters to find")
+    named(model, "method", METHODS, "what to train (default: gedi); see gedi methods", default="gedi")
+    named(model, "preset", PRESETS, PRESET)
+    model.add_argument("--minutes", type=minutes, metavar="M", help="train for about M minutes (docs/runs.md)")
+    model.add_argument("--constraint", metavar="FILE", help="rule that consecutive rows must satisfy (docs/logic.md)")
+    model.add_argument("--seed", type=seed, default=0, help=SEED)
+    run = fit.add_argument_group("run")
+    run.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
+    run.add_argument("--resume", action="store_true", help="resume RUN if it exists, or start it")
+    run.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=SAVE_EVERY)
+    run.add_argument("--tensorboard", action="store_true", help="also write RUN/tensorboard (pip install tensorboard)")
+    hardware_flags(fit, defaults=True)
+    expert = fit.add_argument_group("expert")
+    expert.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")
+    help = "change any one setting (docs/settings.md), for example --training.dam.steps 5"
+    expert.add_argument("--training.x.y", dest="_", metavar="VALUE", help=help)
 
     resume = command("resume", run_resume, "resume a run exactly where it stopped", "gedi resume my-run")
     resume.add_argument("model", metavar="RUN", help="folder of a run that was stopped")
-    running_flags(resume, defaults=False)
+    resume.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=SAVE_EVERY)
+    hardware_flags(resume, defaults=False)
 
     example = "gedi predict run rows.csv --out p.csv"
     predict = command("predict", run_predict, "cluster, probability, log density, OOD score", example)
@@ -146,74 +152,31 @@ def build_parser() -> Parser:
     command("datasets", run_datasets, "known data sets, and where each is expected", "gedi datasets")
     fetch = command("fetch", run_fetch, "download a named image set and verify it", "gedi fetch mnist")
     fetch.add_argument("name", metavar="NAME", help="mnist, fashion-mnist, svhn, cifar10 or cifar100")
+
+    example = 'eval "$(gedi completion bash)"'
+    completion = command("completion", run_completion, "a script for the Tab key in your shell", example)
+    completion.add_argument("shell", choices=SHELLS, help="the script's language")
+    completion.set_defaults(parser=parser)
     return parser
 
 
-def running_flags(parser: Parser, *, defaults: bool) -> None:
-    """Flags that say how to train. Without ``defaults``, hardware that is not given is None: the run's plan has it."""
-    kinds = types_of(Hardware)
+def named(group: argparse._ActionsContainer, name: str, names: Collection[str], help: str, **options: Any) -> None:
+    """A flag --NAME that takes one of some names; a misspelt one gets a suggestion."""
+    help = f"{help}: {', '.join(names)}"
+    kind = one_of(name, names)
+    group.add_argument(f"--{name}", type=kind, choices=names, metavar=name.upper(), help=help, **options)
+
+
+def hardware_flags(parser: Parser, *, defaults: bool) -> None:
+    """Flags that say what to train on. Without ``defaults``, those not given are None: the run's plan has them."""
+    kinds, group = types_of(Hardware), parser.add_argument_group("hardware")
 
     def add(flag: str, default: Any, help: str, **options: Any) -> None:
         shown = f"default: {default}" if defaults else "default: as before"
-        parser.add_argument(flag, default=default if defaults else None, help=f"{help} ({shown})", **options)
+        group.add_argument(flag, default=default if defaults else None, help=f"{help} ({shown})", **options)
 
     add("--device", "auto", "auto is the fastest available", choices=get_args(kinds["device"]))
     add("--devices", 1, "processes on this machine, one per device", type=int, metavar="N")
     add("--nodes", 1, "machines; see docs/runs.md", type=int, metavar="M")
     add("--precision", "32", "number format of the networks", choices=get_args(kinds["precision"]))
     add("--timeout", 600.0, "how long to wait for a process that does not respond", type=seconds, metavar="SECONDS")
-    help = "time between checkpoints (default: 30)"
-    parser.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=help)
-
-
-def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Take ``--training.a.b VALUE`` and ``--training.a.b=VALUE`` out: the other words, and {"a.b": value}.
-
-    They come out first because argparse would read the value of a flag it does not know as a positional argument.
-    """
-    rest: list[str] = []
-    changes: dict[str, Any] = {}
-    words = iter(argv)
-    for word in words:
-        if not word.startswith("--training."):
-            rest.append(word)
-            continue
-        name, equals, value = word.partition("=")
-        value = value if equals else next(words, None)
-        if value is None:
-            raise ConfigError(f"{name} needs a value.")
-        try:
-            changes[name.removeprefix("--training.")] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{name} has a value that cannot be read: {value!r}.") from error
-    return rest, changes
-
-
-def number(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
-    """An argparse type: a number of a kind and range, which ``words`` describe."""
-
-    def convert(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not allowed(value):
-            raise argparse.ArgumentTypeError(f"must be {words}, got {text!r}")
-        return value
-
-    return convert
-
-
-# Seeds that every library accepts; times, where 0 means at once; ports that need no privileges.
-seed = number(int, lambda value: 0 <= value <= 2**31, f"a whole number from 0 to {2**31}")
-seconds = number(float, lambda value: 0 <= value < 1e7, "a number of seconds from 0 to 10,000,000")
-port = number(int, lambda value: value == 0 or 1024 <= value <= 65535, "0 (any free port) or from 1024 to 65535")
-
-
-def column_names(text: str) -> list[str]:
-    """Column names with commas between them; a name that contains a comma is quoted, as in the file."""
-    return [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line if name.strip()]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import numbers
-import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,7 +27,6 @@ from gedi.training.presets import PRESETS, configure
 if TYPE_CHECKING:
     from gedi.logic import Constraint
     from gedi.training.config import TrainingConfig
-    from gedi.training.journal import Progress
     from gedi.training.model import TrainedModel
 
 KEPT = {"preset": str, "method": str, "n_init": int, "training": dict, "random_state": int}  # parameters saved in a run
@@ -55,7 +54,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     random_state : int, RandomState or None
         The same int gives the same results.
     verbose : int
-        1 reports progress on standard error.
+        1 reports progress on standard error, in words.
 
     Attributes
     ----------
@@ -106,6 +105,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         from gedi.training.build import prepare
         from gedi.training.fit import fit_prepared
         from gedi.training.journal import Hooks
+        from gedi.training.progress import progress_line
 
         given, image_shape = _as_rows(X)
         validate_data(self, given, skip_check_array=True)
@@ -113,9 +113,9 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         rows = check_rows(given, n_clusters=self.n_clusters, fewest_clusters=1, images=image_shape is not None)
         config = self.settings(rows.shape[1], image_shape)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        report = _report_to_stderr if self.verbose else None
         ready = prepare(rows, config, self.n_clusters, image_shape=image_shape, groups=groups)
-        self.model_ = fit_prepared(ready, seed=seed, hooks=Hooks(progress=report))
+        with progress_line() if self.verbose else nullcontext() as report:
+            self.model_ = fit_prepared(ready, seed=seed, hooks=Hooks(progress=report))
         names: Any = getattr(self, "feature_names_in_", None)
         if names is not None:  # of a data frame; the command line reads files by them
             self.model_.results["columns"] = [str(name) for name in names]
@@ -185,7 +185,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     ) -> str:
         """Upload the model, with a card made from its results, to the Hugging Face hub; returns the commit's URL.
 
-        Needs ``pip install 'gedi[hub]'``. ``repo_id`` is "user/model", and is created if it does not exist. Without
+        Needs ``pip install 'gedi-ssl[hub]'``. ``repo_id`` is "user/model", and is created if it does not exist. Without
         ``token``, the one from ``hf auth login`` is used.
         """
         from gedi import hub
@@ -196,9 +196,10 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     def from_pretrained(
         cls, repo_id_or_folder: str | Path, *, revision: str | None = None, token: str | None = None
     ) -> Self:
-        """Read a model from a RUN folder, or from a repository of the Hugging Face hub (``pip install 'gedi[hub]'``).
+        """Read a model from a RUN folder, or from a repository of the Hugging Face hub.
 
-        Neither is trusted: only safetensors, JSON and YAML are read, as plain data of the expected shapes.
+        The hub needs ``pip install 'gedi-ssl[hub]'``. Neither is trusted: only safetensors, JSON and YAML are read, as
+        plain data of the expected shapes.
         """
         from gedi import hub
 
@@ -270,9 +271,3 @@ def _as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:
     """An array of images as flat rows, with their (H, W, C); anything else as it is, with None."""
     shape = image_shape_of(getattr(x, "shape", ()), "X")
     return (np.asarray(x).reshape(len(x), math.prod(x.shape[1:])) if shape else x), shape
-
-
-def _report_to_stderr(progress: Progress) -> None:
-    values = "  ".join(f"{name} {value:.4g}" for name, value in progress.values.items())
-    where = f"{progress.stage} {progress.iteration}/{progress.total}"
-    sys.stderr.write(f"[{progress.seconds:6.1f} s] {where}  {values}\n")

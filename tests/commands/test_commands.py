@@ -4,9 +4,11 @@ import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from argparse import SUPPRESS
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +18,14 @@ from rich.console import Console
 
 import gedi as package
 from gedi import GEDI, runs
-from gedi.cli import build_parser
-from gedi.commands import catalogue
+from gedi.cli import build_parser, main
+from gedi.commands import catalogue, completion
 from gedi.data import files
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS
 
 COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report")
-COMMANDS += ("methods", "datasets", "fetch", "reproduce")
+COMMANDS += ("methods", "datasets", "fetch", "reproduce", "completion")
 
 
 # ---- help ----
@@ -32,7 +34,7 @@ COMMANDS += ("methods", "datasets", "fetch", "reproduce")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself_with_an_example(command, capsys, gedi):
     assert gedi(command, "--help") == 0
-    assert f"example: gedi {command}" in capsys.readouterr().out
+    assert re.search(rf'example: (eval "\$\()?gedi {command}', capsys.readouterr().out)
 
 
 def test_help_names_every_command(capsys, gedi):
@@ -41,9 +43,51 @@ def test_help_names_every_command(capsys, gedi):
     assert all(command in out for command in COMMANDS)
 
 
+def test_gedi_alone_shows_the_help_and_is_no_success(capsys, gedi):
+    assert gedi() == 2
+    out = capsys.readouterr().out
+    assert all(command in out for command in COMMANDS)
+
+
+def test_python_m_gedi_is_gedi():
+    environment = os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1])}
+    words = [sys.executable, "-m", "gedi", "--version"]
+    assert subprocess.check_output(words, text=True, env=environment) == f"gedi {package.__version__}\n"
+
+
+def test_flags_of_fit_are_grouped(capsys, gedi):
+    gedi("fit", "--help")
+    headings = re.findall(r"^(\w+):$", capsys.readouterr().out, re.MULTILINE)
+    assert headings == ["options", "data", "model", "run", "hardware", "expert"]
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_completion_knows_commands_flags_and_names(shell, capsys, gedi):
+    pytest.importorskip("shtab", reason="pip install shtab")
+    assert gedi("completion", shell) == 0
+    script = capsys.readouterr().out
+    assert all(word in script for word in ("predict", "label-column", "vicreg"))
+
+
+def test_bash_completes(tmp_path):
+    pytest.importorskip("shtab", reason="pip install shtab")
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    (tmp_path / "rows.csv").write_text("")
+    script = tmp_path / "gedi.bash"
+    with script.open("w") as file, redirect_stdout(file):
+        main(["completion", "bash"])
+    for typed, expected in (("gedi pred", "predict"), ("gedi fit --n-c", "--n-clusters"), ("gedi fit ro", "rows.csv")):
+        words = typed.split()
+        ask = f"source {script}; COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _shtab_gedi gedi {words[-1]}"
+        done = subprocess.run(
+            ["bash", "-c", f'{ask}; echo "${{COMPREPLY[@]}}"'], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.stdout.split() == [expected], done.stderr
+
+
 def test_every_flag_has_a_help_text():
-    (commands,) = (action for action in build_parser()._actions if isinstance(action.choices, dict))
-    for name, parser in commands.choices.items():
+    for name, parser in build_parser().commands.items():
         for action in parser._actions:
             assert action.help and action.help != SUPPRESS, f"gedi {name}: {action.option_strings or action.dest}"
 
@@ -53,7 +97,10 @@ def test_help_and_refusals_do_not_wait_for_torch():
     code = "import sys; from gedi.cli import main; "
     code += "assert not {'torch', 'sklearn', 'numpy'} & set(sys.modules), 'slow'; main(sys.argv[1:])"
     environment = os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1])}
-    for words, exit_code, said in ((["fit", "--help"], 0, "ebclr"), (["fitt"], 2, "invalid choice: 'fitt'")):
+    for words, exit_code, said in (
+        (["fit", "--help"], 0, "ebclr"),
+        (["fitt"], 2, "no command fitt. Did you mean fit?"),
+    ):
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment)
         assert done.returncode == exit_code and said in done.stdout + done.stderr
 

@@ -1,11 +1,14 @@
 """Training that is stopped, fails or diverges half-way."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from gedi import runs
+from gedi.training import cost
 from gedi.training import fit as fit_module
+from gedi.training.guard import DivergedError
 
 
 @pytest.mark.parametrize("out", ["run", "a/b/run"])
@@ -122,3 +125,74 @@ def test_a_training_that_diverges_is_one_sentence_and_leaves_its_report(home, tm
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert [event["action"].split()[0] for event in results["guard"]] == ["rolled"] * 3 + ["stopped"]
     assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+# ---- a budget of time ----
+
+
+@pytest.fixture
+def priced(monkeypatch):
+    """The estimate of a machine that takes 1 s for an iteration of step 1 and 2 s for one of step 2."""
+    monkeypatch.setattr(
+        cost, "estimate", lambda ready, world: cost.Cost(3 * 1.0 + 3 * 2.0, {"step1": 1.0, "step2": 2.0}, None)
+    )
+
+
+def test_a_budget_decides_the_iterations_and_they_are_in_the_plan(home, tmp_path, capsys, gedi, tiny, priced):
+    fit = ("fit", home / "rows.csv", "--n-clusters", 2, *tiny, "--minutes", 0.3)
+    assert gedi(*fit, "--out", tmp_path / "whole") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1] == "--minutes 0.3: 6 + 6 iterations instead of 3 + 3 iterations"
+    assert lines[2] == "40 rows x 2, 6 + 6 iterations of 1 + 2 s, about 18 s"
+    plan = runs.Plan.read(tmp_path / "whole")
+    assert plan.iterations == (6, 6) and runs.load(tmp_path / "whole").iterations == 12
+
+    killed = tmp_path / "killed after timing"  # with another estimate, it still trains as planned
+    killed.mkdir()
+    plan.write(killed)
+    assert gedi("resume", killed) == 0
+    assert (killed / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+    assert "instead of" not in capsys.readouterr().err
+    assert gedi(*fit, "--out", killed, "--resume") == 0
+    assert gedi(*fit[:-1], 0.4, "--out", killed, "--resume") == 2
+    assert "started with a different minutes" in capsys.readouterr().err
+
+
+def test_a_run_with_a_budget_that_was_killed_while_it_was_timed_is_timed_again(home, tmp_path, gedi, tiny, priced):
+    assert gedi("fit", home / "rows.csv", "--n-clusters", 2, *tiny, "--minutes", 0.3, "--out", tmp_path / "whole") == 0
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    replace(runs.Plan.read(tmp_path / "whole"), iterations=None).write(killed)
+    assert gedi("resume", killed) == 0
+    assert runs.Plan.read(killed) == runs.Plan.read(tmp_path / "whole")
+
+
+def test_a_budget_that_cannot_be_kept_is_refused(home, tmp_path, capsys, monkeypatch, gedi, tiny, priced):
+    def diverge(*_):
+        raise DivergedError("no", [])
+
+    fit = ("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny, "--minutes")
+    for flags, expected in (
+        ([1e-3], "--minutes 0.001 is too short: even 5 % of 3 + 3 iterations takes about 0 s"),
+        ([0], "must be a number of minutes above 0"),
+        (["soon"], "must be a number of minutes above 0"),
+        ([1, "--devices", 2], "there is none for several processes"),
+    ):
+        assert gedi(*fit, *flags) == 2
+        assert expected in capsys.readouterr().err
+    monkeypatch.setattr(cost, "estimate", diverge)
+    assert gedi(*fit, 1) == 2
+    assert "The cost could not be estimated" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_plan_is_written_before_anything_is_timed(home, tmp_path, monkeypatch, gedi, tiny):
+    seen = []
+
+    def look(*_):
+        seen.append(runs.Plan.read(tmp_path / "run"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cost, "estimate", look)
+    assert gedi("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny) == 130
+    assert len(seen) == 1

@@ -22,7 +22,7 @@ def hear_ctrl_c():
 @pytest.fixture
 def exploring_process(rows_run):
     """The program in its own process, and its URL, once it answers."""
-    words = [sys.executable, "-m", "gedi.cli", "explore", str(rows_run), "--no-browser"]
+    words = [sys.executable, "-m", "gedi", "explore", str(rows_run), "--no-browser"]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_ctrl_c) as process:
         try:

@@ -8,6 +8,7 @@ import yaml
 from gedi import runs
 from gedi.errors import RunError
 from gedi.runs import Plan
+from gedi.training.config import with_iterations
 from gedi.training.hardware import Hardware
 
 
@@ -19,15 +20,23 @@ def plan(begun):
 def test_a_plan_is_read_back_as_it_was_written(plan, tmp_path):
     full = replace(plan, label_column="kind", drop=["id"], groups_sha256="0", tensorboard=True)
     full = replace(full, hardware=Hardware("auto", 1, 2, "bf16-mixed", 30.0))
+    full = replace(full, minutes=2.5, iterations=(7, 9))
     full.write(tmp_path)
     assert Plan.read(tmp_path) == full
+
+
+def test_a_budget_of_time_decides_the_iterations_and_nothing_else(plan):
+    assert plan.settings == plan.training
+    decided = replace(plan, iterations=(7, 9)).settings
+    assert (decided.step1.iterations, decided.step2.iterations) == (7, 9)
+    assert with_iterations(decided, (plan.training.step1.iterations, plan.training.step2.iterations)) == plan.training
 
 
 def test_the_file_has_these_entries_in_this_order(plan, tmp_path):
     plan.write(tmp_path)
     content = yaml.safe_load((tmp_path / runs.PLAN).read_text())
     names = ["data", "label_column", "drop", "rows_sha256", "groups_sha256", "n_clusters", "method", "seed", "hardware"]
-    assert list(content) == [*names, "tensorboard", "training"]
+    assert list(content) == [*names, "tensorboard", "minutes", "iterations", "training"]
     assert content["hardware"] == {"device": "cpu", "devices": 1, "nodes": 1, "precision": "32", "timeout": 600.0}
 
 
@@ -40,7 +49,8 @@ def changed(plan, folder, **changes):
 
 
 def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
-    newer = dict.fromkeys(("label_column", "drop", "groups_sha256", "hardware", "tensorboard"), "missing")
+    names = ("label_column", "drop", "groups_sha256", "hardware", "tensorboard", "minutes", "iterations")
+    newer = dict.fromkeys(names, "missing")
     assert Plan.read(changed(plan, tmp_path, unknown=3, **newer)) == plan
 
 
@@ -61,6 +71,9 @@ def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
         ({"hardware": {"devices": 10**6}}, "hardware must not ask for more devices than there are"),
         ({"hardware": {"nodes": 0}}, "hardware.nodes must be positive"),
         ({"hardware": {"timeout": 0}}, "hardware.timeout must lie between"),
+        ({"minutes": 0}, "minutes must be a positive number of minutes"),
+        ({"iterations": [1]}, "iterations must be a list of 2 whole numbers"),
+        ({"iterations": [1, 10**12]}, "iterations must lie between 0 and"),
         ({"training": [1]}, "'training' is not a mapping"),
         ({"training": "missing"}, "is not the plan of a run"),
         ({"seed": "missing"}, "is not the plan of a run"),

@@ -71,6 +71,22 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path, refused):
     assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
 
 
+def test_an_unfinished_run_says_how_to_resume_it(tmp_path, refused):
+    (tmp_path / runs.PLAN).write_text("a plan")
+    with refused(RunError, match=f"unfinished run: resume it with gedi resume {tmp_path}, or"), runs.claimed(tmp_path):
+        pass
+    (tmp_path / runs.RESULTS).write_text("{}")  # it diverged
+    with refused(RunError, match="already exists"), runs.claimed(tmp_path):
+        pass
+
+
+def test_a_folder_that_another_process_works_in_is_refused_and_left_as_it_was(tmp_path, refused):
+    with runs.claimed(tmp_path / "run") as folder:
+        with refused(RunError, match="Another process"), runs.claimed(tmp_path / "run"):
+            pass
+        assert [path.name for path in folder.iterdir()] == [runs.folder.LOCK]
+
+
 def test_a_file_in_the_way_is_refused(tmp_path):
     (tmp_path / "run").write_text("mine")
     for path in (tmp_path / "run", tmp_path / "run" / "below"):

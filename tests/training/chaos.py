@@ -23,8 +23,9 @@ from gedi import runs
 from gedi.cli import main
 from gedi.data import load
 from gedi.files import writing
-from gedi.training import engine
+from gedi.training import cost, engine
 
+KINDS = ("timing", "iteration", "saving", "any moment")
 SETTINGS = {
     "heads.random": 3,
     "heads.choose": 0.5,
@@ -60,7 +61,7 @@ def arm(kind: str, chance: random.Random) -> None:
     if kind == "any moment":
         threading.Timer(chance.uniform(0.0, 1.2), die).start()
         return
-    left = [chance.randint(0, 25 if kind == "iteration" else 60)]
+    left = [chance.randint(0, {"timing": 1, "iteration": 25, "saving": 60}[kind])]
 
     def counted(function: Callable) -> Callable:
         def dying(*args, **options):
@@ -71,7 +72,9 @@ def arm(kind: str, chance: random.Random) -> None:
 
         return dying
 
-    if kind == "iteration":
+    if kind == "timing":
+        cost._trial = counted(cost._trial)
+    elif kind == "iteration":
         engine.Engine._batch = counted(engine.Engine._batch)
     else:
         # Every step of saving is an fsync or a rename: of the file's bytes, its name, its folder.
@@ -105,7 +108,7 @@ def chaos(kills: int, seed: int, folder: Path) -> list[Kill]:
     finished = 0
     while len(died) < kills or finished == 0:
         run = folder / f"run-{finished}"
-        kind = chance.choice(["iteration", "saving", "any moment"])
+        kind = chance.choice(KINDS) if died else "timing"
         armed = len(died) < kills  # after enough kills, let the last run finish
 
         def work(run: Path = run, kind: str = kind, armed: bool = armed) -> int:
@@ -116,6 +119,7 @@ def chaos(kills: int, seed: int, folder: Path) -> list[Kill]:
         chance.random()  # the child's draws do not advance our generator
         code = in_a_child(work)
         if code == -signal.SIGKILL:
+            assert kind != "timing" or (run / runs.PLAN).is_file(), "a run killed while it was timed cannot be resumed"
             checkpoints = runs.Checkpoints(run)
             died.append(Kill(kind, checkpoints.load()[1]["stage"] if checkpoints.exists() else None))
         elif code == 0:

@@ -11,5 +11,6 @@ def test_a_run_killed_a_dozen_times_ends_with_the_same_weights():
     done = subprocess.run([sys.executable, str(script), "15"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("15 kills, every resumed run ended with the weights of one never stopped")
-    assert set(re.findall(r"'(iteration|saving|any moment)'", done.stdout)) == {"iteration", "saving", "any moment"}
+    kinds = {"timing", "iteration", "saving", "any moment"}
+    assert set(re.findall(rf"'({'|'.join(kinds)})'", done.stdout)) == kinds
     assert {"step1", "step2"} <= set(re.findall(r"'([a-z0-9 ]+)': \d+", done.stdout.splitlines()[2]))

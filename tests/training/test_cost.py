@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from gedi.errors import ConfigError
 from gedi.training import cost, recipe
 from gedi.training.build import prepare
 from gedi.training.fit import fit_rows
@@ -50,6 +51,30 @@ def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is
     assert total == pytest.approx(3 * 400 + 6) and each["step1"] == pytest.approx(3)
 
 
+def test_the_choice_of_clusters_is_counted_once():
+    """Iterations take 2 s, and the fifth, in which clusters are chosen, 90 s more."""
+    now, found = 0.0, [("start", 0.0)]
+    for i in range(10):
+        found.append((f"step2{cost.CHOICE * (i == 4)}", now := now + 2.0 + 90.0 * (i == 4)))
+    found += [("after step2", now), ("end", now)]
+    for kinds in ([""], ["density", "", "walks", ""]):
+        total, each = cost.whole_time(found, {"step1": 0, "step2": 300}, {"step2": kinds})
+        assert total == pytest.approx(2 * 300 + 90) and each["step2"] == pytest.approx(2)
+
+
+def test_a_budget_of_time_scales_both_steps_alike():
+    config = preset("images", n_features=2)
+    config.step1.iterations, config.step2.iterations = 100, 400
+    whole = cost.Cost(30.0 + 100 * 1.0 + 400 * 2.0, {"step1": 1.0, "step2": 2.0}, None)
+    for minutes, expected in ((30 / 60 + 7.5, (50, 200)), (30 / 60 + 30, (200, 800)), (1e5, (1000, 4000))):
+        iterations, scaled = whole.within(minutes, config)
+        assert iterations == expected and scaled.seconds == pytest.approx(30 + expected[0] + 2 * expected[1])
+    with pytest.raises(ConfigError, match=r"--minutes 1 is too short: even 5 % of 100 \+ 400 .* takes about 75 s"):
+        whole.within(1, config)
+    config.step1.iterations = 0
+    assert cost.Cost(800.0, {"step1": 0.0, "step2": 2.0}, None).within(800 / 60 / 4, config)[0] == (0, 100)
+
+
 def test_a_trial_shorter_than_a_round_knows_which_iterations_it_saw():
     """Density every 4, walks every 3: a trial of 6 sees each alone, but never both, which occurs once in 12."""
     config = preset("images", n_features=2)
@@ -81,7 +106,8 @@ def test_a_trial_goes_through_both_stages_and_the_choice(blobs, tiny, monkeypatc
     monkeypatch.setattr(recipe, "choose_clusters", lambda run: seen.append(run.state.stage) or original(run))
     ready = prepare(blobs, tiny(step1__iterations=50, step2__iterations=50), 2)
     found = cost._trial(ready, None, 4)
-    stages = [stage for stage, _ in found]
+    stages = [stage.removesuffix(cost.CHOICE) for stage, _ in found]
+    assert sum(stage.endswith(cost.CHOICE) for stage, _ in found) == 1
     assert [stages.count(stage) for stage in ("step1", "step2")] == [4, 4] and seen == ["step2"]
     assert stages.index("step1") < stages.index("after step1") < stages.index("step2") < stages.index("after step2")
 
@@ -102,7 +128,6 @@ def test_the_cost_in_words_says_what_each_iteration_takes():
     config.step1.iterations, config.step2.iterations = 200, 90_000
     found = cost.Cost(43_210.0, {"step1": 0.1234, "step2": 0.479}, 1_234_000_000)
     assert found.in_words(config) == "200 + 90000 iterations of 0.12 + 0.48 s, about 12 h, 1,234 MB of memory"
-    assert [cost.duration(seconds) for seconds in (7.4, 420, 4e4)] == ["7 s", "7 min", "11 h"]
 
 
 def test_the_estimate_leaves_the_settings_alone(blobs, tiny):

@@ -151,7 +151,7 @@ def moons(tmp_path):
 
 def command(data: Path, out: Path, *flags: str) -> list[str]:
     settings = ["--n-clusters", "2", "--preset", "smoke", "--device", "cpu", "--devices", "2"]
-    return [sys.executable, "-m", "gedi.cli", "fit", str(data), "--out", str(out), *settings, *flags]
+    return [sys.executable, "-m", "gedi", "fit", str(data), "--out", str(out), *settings, *flags]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from gedi.commands.report import write_run_report
-from gedi.commands.terminal import err, out, progress_bar, say, stop_on_signal
+from gedi.commands.terminal import err, out, say, stop_on_signal
 from gedi.errors import ConfigError, DataError
 from gedi.settings import make
 from gedi.training.hardware import Hardware
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from gedi.training.build import Prepared
     from gedi.training.config import TrainingConfig
 
-SAME = ("data", "label_column", "drop", "n_clusters", "method", "seed", "training")  # a resumed run must keep these
+# A resumed run must keep these.
+SAME = ("data", "label_column", "drop", "n_clusters", "method", "seed", "minutes", "training")
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -30,7 +31,6 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.data import load
     from gedi.objectives.symbolic import groups_line
     from gedi.runs.layout import check_sizes
-    from gedi.training.build import prepare
     from gedi.training.world import is_first_process
 
     folder = Path(args.out)
@@ -49,8 +49,13 @@ def run_fit(args: argparse.Namespace) -> None:
         seed=args.seed,
         hardware=_hardware(args, Hardware()),
         tensorboard=args.tensorboard,
+        minutes=args.minutes,
         training=config,
     )
+    if plan.minutes and plan.hardware.processes > 1:
+        raise ConfigError(
+            "--minutes needs an estimate of the cost, and there is none for several processes: leave it out."
+        )
     if args.resume and (folder / runs.PLAN).is_file():
         begun = runs.Plan.read(folder)
         if changed := [name for name in SAME if getattr(begun, name) != getattr(plan, name)]:
@@ -62,16 +67,15 @@ def run_fit(args: argparse.Namespace) -> None:
         return
     check_sizes(config, rows.shape[1], args.n_clusters, data.image_shape)
     if not is_first_process():
-        _train(folder, plan, data, rows, args.save_every)
+        _train(folder, plan, data, rows, _prepared(plan, data, rows), args.save_every)
         return
     with runs.claimed(folder):
-        ready = prepare(rows, config, args.n_clusters, image_shape=data.image_shape, groups=data.groups)
+        plan.write(folder)  # from here on the run can be resumed
+        ready = _prepared(plan, data, rows)
         if line := groups_line(config.objective):
             say(err, line)
-        say(err, "timing a few iterations of each stage to estimate the cost")
-        say(err, _cost_line(ready, plan.hardware, given=len(rows)))
-        plan.write(folder)
-        _train(folder, plan, data, rows, args.save_every, ready)
+        plan, ready = _timed(folder, plan, ready, given=len(rows))
+        _train(folder, plan, data, rows, ready, args.save_every)
 
 
 def run_resume(args: argparse.Namespace) -> None:
@@ -100,24 +104,33 @@ def _continue_run(
 ) -> None:
     """Resume a run if its data (``found``: their fingerprints) and its checkpoint match its plan."""
     from gedi import runs
+    from gedi.training.world import is_first_process
 
     if found != (plan.rows_sha256, plan.groups_sha256):
         raise DataError(f"{plan.data} has changed since the run began: start a new run instead.")
     processes = plan.hardware.processes
-    runs.check_sizes(folder, plan.training, rows.shape[1], plan.n_clusters, data.image_shape, processes=processes)
-    _train(folder, plan, data, rows, save_every)
+    runs.check_sizes(folder, plan.settings, rows.shape[1], plan.n_clusters, data.image_shape, processes=processes)
+    with runs.locked(folder) if is_first_process() else nullcontext():
+        ready = _prepared(plan, data, rows)
+        if plan.minutes and plan.iterations is None:  # it was killed before its budget was turned into iterations
+            plan, ready = _timed(folder, plan, ready, given=len(rows))
+        _train(folder, plan, data, rows, ready, save_every)
 
 
-def _train(
-    folder: Path, plan: Plan, data: Dataset, rows: Any, save_every: float, ready: Prepared | None = None
-) -> None:
+def _prepared(plan: Plan, data: Dataset, rows: Any) -> Prepared:
+    from gedi.training.build import prepare
+
+    return prepare(rows, plan.settings, plan.n_clusters, image_shape=data.image_shape, groups=data.groups)
+
+
+def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, save_every: float) -> None:
     """Train, save and report: what every process of a run does."""
     from gedi import runs
     from gedi.evaluation import label_scores
-    from gedi.training.build import prepare
     from gedi.training.fit import fit_prepared
     from gedi.training.guard import DivergedError
     from gedi.training.journal import Hooks
+    from gedi.training.progress import progress_line
     from gedi.training.recovery import StoppedError
     from gedi.training.world import ProcessLostError, World
 
@@ -129,29 +142,26 @@ def _train(
         about["columns"] = data.feature_names  # new data is read by these names
     if data.unreadable:
         about["unreadable"] = data.unreadable
-    with runs.locked(folder) if world.is_main else nullcontext():
-        try:
-            with (
-                stop_on_signal() as should_stop,
-                progress_bar() as report,
-                runs.MetricsLog(folder, tensorboard=plan.tensorboard and world.is_main) as log,
-            ):
-                shape, groups = data.image_shape, data.groups
-                ready = ready or prepare(rows, plan.training, plan.n_clusters, image_shape=shape, groups=groups)
-                hooks = Hooks(report, log, runs.Checkpoints(folder), save_every, should_stop)
-                model = fit_prepared(ready, seed=plan.seed, world=world, hooks=hooks)
-        except (StoppedError, ProcessLostError) as error:
-            raise type(error)(f"{error} Resume with: gedi resume {folder}") from error
-        except DivergedError as error:
-            if world.is_main:
-                runs.write_results(folder, about | {"diverged": str(error), "guard": error.events})
-                write_run_report(folder, None)
-            raise DivergedError(f"{error} All events are in {folder / runs.RESULTS}.", error.events) from error
+    try:
+        with (
+            stop_on_signal() as should_stop,
+            progress_line(err) as report,
+            runs.MetricsLog(folder, tensorboard=plan.tensorboard and world.is_main) as log,
+        ):
+            hooks = Hooks(report, log, runs.Checkpoints(folder), save_every, should_stop)
+            model = fit_prepared(ready, seed=plan.seed, world=world, hooks=hooks)
+    except (StoppedError, ProcessLostError) as error:
+        raise type(error)(f"{error} Resume with: gedi resume {folder}") from error
+    except DivergedError as error:
         if world.is_main:
-            runs.save(model, folder, about | {"scores": label_scores(model, rows, data.y)})
-            say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
-            write_run_report(folder, data, model)
-            say(out, f"next: gedi predict {folder} {plan.data} --out clusters.csv")
+            runs.write_results(folder, about | {"diverged": str(error), "guard": error.events})
+            write_run_report(folder, None)
+        raise DivergedError(f"{error} All events are in {folder / runs.RESULTS}.", error.events) from error
+    if world.is_main:
+        runs.save(model, folder, about | {"scores": label_scores(model, rows, data.y)})
+        say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
+        write_run_report(folder, data, model)
+        say(out, f"next: gedi predict {folder} {plan.data} --out clusters.csv")
 
 
 def _hardware(args: argparse.Namespace, before: Hardware) -> Hardware:
@@ -205,18 +215,39 @@ def _config_file(path: str | None) -> dict[str, Any]:
     return changes
 
 
-def _cost_line(ready: Prepared, hardware: Hardware, *, given: int) -> str:
+def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Plan, Prepared]:
+    """Say what training on ``given`` rows will cost; with a budget of time, plan the iterations that fit in it."""
+    from gedi.training.config import with_iterations
     from gedi.training.cost import estimate, iterations_in_words
     from gedi.training.guard import DivergedError
     from gedi.training.world import World
 
-    shape, (n, d) = ready.image_shape, ready.rows.shape
+    say(err, "timing a few iterations of each stage to estimate the cost")
+    what = _size(ready, given)
     # Several processes start later; until then the trial runs in this one, on the CPU.
-    world = World(hardware) if hardware.processes == 1 else None
+    world = World(plan.hardware) if plan.hardware.processes == 1 else None
     try:
-        cost = estimate(ready, world).in_words(ready.config)
-    except DivergedError:  # the run itself will find out, and report it
-        cost = f"{iterations_in_words(ready.config)}, a short trial diverged"
+        cost = estimate(ready, world)
+    except DivergedError as error:
+        if plan.minutes:
+            raise ConfigError(
+                "The cost could not be estimated, as a short trial diverged: leave out --minutes."
+            ) from error
+        # The run itself will find out, and report it.
+        say(err, f"{what}, {iterations_in_words(ready.config)}; the cost is unknown, as a short trial diverged")
+        return plan, ready
+    if plan.minutes:
+        before = iterations_in_words(ready.config)
+        iterations, cost = cost.within(plan.minutes, ready.config)
+        ready = replace(ready, config=with_iterations(ready.config, iterations))
+        plan = replace(plan, iterations=iterations)
+        plan.write(folder)
+        say(err, f"--minutes {plan.minutes:g}: {iterations_in_words(ready.config)} instead of {before}")
+    say(err, f"{what}, {cost.in_words(ready.config)}")
+    return plan, ready
+
+
+def _size(ready: Prepared, given: int) -> str:
+    shape, (n, d) = ready.image_shape, ready.rows.shape
     count = f"{n:,}" if n == given else f"a random {n:,} of {given:,}"
-    what = f"{count} rows x {d}" if shape is None else f"{count} images of {'x'.join(map(str, shape))}"
-    return f"{what}, {cost}"
+    return f"{count} rows x {d}" if shape is None else f"{count} images of {'x'.join(map(str, shape))}"

@@ -31,12 +31,13 @@ from gedi.experiments.workers import in_processes, tell
 from gedi.files.writing import finite
 from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, check, to_dict
-from gedi.training.cost import duration, estimate
+from gedi.training.cost import estimate
 from gedi.training.fit import fit_prepared
 from gedi.training.guard import DivergedError, GuardWarning
 from gedi.training.methods import ablate, with_method
 from gedi.training.model import TrainedModel
 from gedi.training.presets import preset
+from gedi.training.progress import duration
 from gedi.training.start import tightest_kmeans
 
 CELLS, MODELS = "cells.jsonl", "models"

@@ -125,7 +125,7 @@ def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
         return RunView(folder, name, model, results, history, to_dict(model.config))
     if not isinstance(results, dict) or "diverged" not in results:
         raise RunError(f"{about} has nothing to report: it has neither a model nor a record of why there is none.")
-    settings = to_dict(runs.Plan.read(folder).training) if os.path.lexists(folder / runs.PLAN) else {}
+    settings = to_dict(runs.Plan.read(folder).settings) if os.path.lexists(folder / runs.PLAN) else {}
     return RunView(folder, name, None, results, history, settings)
 
 

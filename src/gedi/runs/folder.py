@@ -26,6 +26,7 @@ import torch
 import yaml
 from safetensors.torch import save as safetensors_bytes
 
+from gedi import __version__
 from gedi.data.streaming import row_blocks
 from gedi.errors import ConfigError, RunError
 from gedi.files.reading import FAILURES, TEXT_BYTES, read_json, read_json_lines, read_yaml, shown, unreadable
@@ -44,11 +45,11 @@ PLAN, LOCK = "plan.yaml", ".lock"
 
 def provenance() -> dict[str, Any]:
     """When, where and with which versions a result was made."""
-    libraries = ("gedi", "torch", "numpy", "scikit-learn", "scipy", "lightning-fabric")
+    libraries = ("torch", "numpy", "scikit-learn", "scipy", "lightning-fabric")
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in libraries},
+        "versions": {"gedi": __version__} | {name: version(name) for name in libraries},
         "revision": revision(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads",
         "command": command(),
@@ -73,7 +74,7 @@ def revision() -> str | None:
 def command() -> str:
     """The running command, with absolute paths cut to their last part: where people keep their files is private."""
     words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv]
-    return " ".join(["gedi" if words[0] == "cli.py" else words[0], *words[1:]])
+    return " ".join(["gedi" if words[0] in ("cli.py", "__main__.py") else words[0], *words[1:]])
 
 
 @contextmanager
@@ -81,28 +82,34 @@ def claimed(folder: str | Path) -> Iterator[Path]:
     """A new RUN folder to work in; if the work fails, nothing unfinished is left behind.
 
     A folder that is not empty is never overwritten. A run that can be resumed, or that says why it diverged, stays.
+    The folder is locked meanwhile.
     """
     folder = Path(folder)
     # A run killed as it started may leave these, and nothing worth keeping.
     left_over = {f".{PLAN}", LOCK}
     if folder.exists() and (not folder.is_dir() or any(path.name not in left_over for path in folder.iterdir())):
+        if (folder / PLAN).exists() and not (folder / MODEL).exists() and not (folder / RESULTS).exists():
+            raise RunError(
+                f"{folder} holds an unfinished run: resume it with gedi resume {folder}, or use another --out."
+            )
         raise RunError(f"{folder} already exists and will not be overwritten: choose another --out or remove it.")
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"The run folder {folder} could not be created: {error.strerror}.") from error
-    try:
-        yield folder
-    except BaseException:
-        if not folder.is_dir() or Checkpoints(folder).exists() or (folder / RESULTS).exists():
+    with locked(folder):
+        try:
+            yield folder
+        except BaseException:
+            if not folder.is_dir() or Checkpoints(folder).exists() or (folder / RESULTS).exists():
+                raise
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            with suppress(OSError):  # a folder with other files in it stays
+                for path in made:
+                    path.rmdir()
             raise
-        for path in folder.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        with suppress(OSError):  # a folder with other files in it stays
-            for path in made:
-                path.rmdir()
-        raise
 
 
 @contextmanager
@@ -289,5 +296,5 @@ def _board(folder: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise ConfigError("--tensorboard needs TensorBoard: pip install 'gedi[tensorboard]'.") from error
+        raise ConfigError("--tensorboard needs TensorBoard: pip install 'gedi-ssl[tensorboard]'.") from error
     return SummaryWriter(str(folder))

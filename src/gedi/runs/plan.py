@@ -17,7 +17,7 @@ from gedi.files.writing import replace_text
 from gedi.runs.folder import PLAN
 from gedi.runs.layout import training_settings
 from gedi.settings import Count, Rule, make, types_of
-from gedi.training.config import TrainingConfig, to_dict
+from gedi.training.config import TrainingConfig, to_dict, with_iterations
 from gedi.training.hardware import Hardware
 
 NEEDED = {"data", "rows_sha256", "n_clusters", "method", "seed", "training"}
@@ -37,6 +37,8 @@ def _is_affordable(hardware: Hardware) -> bool:
 DATA = Rule("be a known data set, or the absolute path of a regular file or a folder", _is_data)
 COLUMNS = Rule("contain only names", lambda names: all(isinstance(name, str) for name in names))
 SEED = Rule("lie between 0 and 2**31", lambda seed: 0 <= seed <= 2**31)
+MINUTES = Rule("be a positive number of minutes", lambda minutes: 0 < minutes < 1e6)
+ITERATIONS = Rule("lie between 0 and 10**9", lambda iterations: all(0 <= n <= 10**9 for n in iterations))
 AFFORDABLE = Rule("not ask for more devices than there are", _is_affordable)
 
 
@@ -54,7 +56,14 @@ class Plan:
     seed: Annotated[int, SEED]
     hardware: Annotated[Hardware, AFFORDABLE] = field(default_factory=Hardware)
     tensorboard: bool = False
+    minutes: Annotated[float, MINUTES] | None = None  # time budget
+    iterations: Annotated[tuple[int, int], ITERATIONS] | None = None  # of both steps, once the budget has decided them
     training: TrainingConfig
+
+    @property
+    def settings(self) -> TrainingConfig:
+        """What the run trains with: the settings that were asked for, with the iterations that its budget allows."""
+        return self.training if self.iterations is None else with_iterations(self.training, self.iterations)
 
     def write(self, folder: Path) -> None:
         values = asdict(self) | {"training": to_dict(self.training)}

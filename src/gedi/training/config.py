@@ -196,6 +196,13 @@ def n_heads(config: TrainingConfig) -> int:
     return max(1, config.heads.random)
 
 
+def with_iterations(config: TrainingConfig, iterations: tuple[int, int]) -> TrainingConfig:
+    """A copy of ``config`` with other numbers of iterations of step 1 and step 2."""
+    config = copy.deepcopy(config)
+    config.step1.iterations, config.step2.iterations = iterations
+    return config
+
+
 def get(config: Any, path: str) -> Any:
     """The value at a dotted path; None for a setting of a term that is not there."""
     for name in path.split("."):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import statistics
 import sys
@@ -14,10 +13,12 @@ from itertools import pairwise
 
 import torch
 
+from gedi.errors import ConfigError
 from gedi.training.build import Prepared
-from gedi.training.config import TrainingConfig
+from gedi.training.config import TrainingConfig, with_iterations
 from gedi.training.guard import GuardWarning
 from gedi.training.journal import Hooks
+from gedi.training.progress import duration
 from gedi.training.state import TRAINED
 from gedi.training.threads import threads_for
 from gedi.training.world import World
@@ -26,8 +27,10 @@ FEWEST = 3  # iterations of each stage in a trial; the first of them warms up, t
 TRIAL = 6  # ... where they are cheap
 LONGEST = 16  # longest trial, in iterations, to see a term that is computed only every few
 LONGEST_ROUND = 1000  # longest cycle of terms that is considered
+LEAST_SHARE, MOST_TIMES = 0.05, 10  # how far a budget of time may scale the iterations of the settings
 CHEAP = 3.0  # if the shortest trial takes less than this many seconds, time more iterations
 Marks = list[tuple[str, float]]  # the stage and the time at the end of every iteration, and of every stage
+CHOICE = ", choice"  # ends the stage in the mark of the iteration in which clusters were chosen
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,25 @@ class Cost:
         each = " + ".join(f"{self.each[name]:.2g}" for name in _trained(config))
         return f"{iterations_in_words(config)} of {each} s, about {duration(self.seconds)}{memory}"
 
+    def within(self, minutes: float, config: TrainingConfig) -> tuple[tuple[int, int], Cost]:
+        """As many iterations of both steps as fit in ``minutes``, and their cost; ``config`` has their proportion."""
+        n1, n2 = config.step1.iterations, config.step2.iterations
+        for_all = self.each["step1"] * n1 + self.each["step2"] * n2
+        once = self.seconds - for_all
+        share = min(MOST_TIMES, (60 * minutes - once) / for_all) if for_all else 1.0
+        if share < LEAST_SHARE:
+            shortest = duration(once + LEAST_SHARE * for_all)
+            raise ConfigError(
+                f"--minutes {minutes:g} is too short: even {100 * LEAST_SHARE:g} % of {iterations_in_words(config)} "
+                f"takes about {shortest}."
+            )
+        scaled = (math.ceil(share * n1), math.ceil(share * n2))
+        return scaled, replace(self, seconds=once + self.each["step1"] * scaled[0] + self.each["step2"] * scaled[1])
+
 
 def iterations_in_words(config: TrainingConfig) -> str:
     """'200 + 600 iterations'."""
     return " + ".join(f"{getattr(config, name).iterations}" for name in _trained(config)) + " iterations"
-
-
-def duration(seconds: float) -> str:
-    """'90 s', '4 min', '11 h'."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 36_000 else f"{seconds / 3600:,.0f} h"
 
 
 def _trained(config: TrainingConfig) -> list[str]:
@@ -88,35 +99,47 @@ def whole_time(
 ) -> tuple[float, dict[str, float]]:
     """Seconds of a run of ``counts`` iterations, and of one of each stage, from the marks of a short run.
 
-    Work between stages counts once. Iterations of a stage are alike, or of the kinds that its `rounds` say.
+    Work between stages counts once, and so does the choice of clusters. Iterations of a stage are alike, or of the
+    kinds that its `rounds` say.
     """
     once = 0.0
     steps: dict[str, list[float]] = {name: [] for name in TRAINED}
-    for (before, t0), (stage, t1) in pairwise(marks):
-        if stage == before and stage in steps:
+    chosen_at: dict[str, int] = {}  # the place of the choice among these
+    for (before, t0), (mark, t1) in pairwise(marks):
+        stage = mark.removesuffix(CHOICE)
+        if stage == before.removesuffix(CHOICE) and stage in steps:
+            if mark.endswith(CHOICE):
+                chosen_at[stage] = len(steps[stage])
             steps[stage].append(t1 - t0)
         else:
             once += t1 - t0
     kinds = {name: (rounds or {}).get(name, [""]) for name in TRAINED}
     each: dict[str, float] = {}
     for name, found in steps.items():
-        middle = found[:-1] or found
-        by_kind = _of_kind(middle, kinds[name])
+        middle, at = found[:-1] or found, chosen_at.get(name)
+        by_kind = _of_kind(middle, kinds[name], at)
+        if at is not None and at < len(middle):
+            once += found[at] - by_kind[kinds[name][(at + 1) % len(kinds[name])]]
         each[name] = statistics.fmean(by_kind[kind] for kind in kinds[name])
         # A stage's first and last iterations do extra work: in its last, step 2 goes through all rows.
-        if sum(stage == name for stage, _ in marks) > len(found):
+        if sum(stage.removesuffix(CHOICE) == name for stage, _ in marks) > len(found):
             once -= by_kind[kinds[name][0]]
         if len(found) > len(middle):
             once += found[-1] - by_kind[kinds[name][len(found) % len(kinds[name])]]
     return max(0.0, once) + sum(each[name] * counts[name] for name in TRAINED), each
 
 
-def _of_kind(seconds: list[float], kinds: Sequence[str]) -> dict[str, float]:
-    """The median time of each kind of iteration, which ignores interrupted ones; the first is excluded."""
+def _of_kind(seconds: list[float], kinds: Sequence[str], without: int | None) -> dict[str, float]:
+    """The median time of each kind of iteration, which ignores interrupted ones; ``without`` the one at that place.
+
+    The first iteration of a stage is not among them.
+    """
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
-    for i, taken in enumerate(seconds, start=1):
-        found[kinds[i % len(kinds)]].append(taken)
-    return {kind: statistics.median(of or seconds or [0.0]) for kind, of in found.items()}
+    for place, taken in enumerate(seconds):
+        if place != without:
+            found[kinds[(place + 1) % len(kinds)]].append(taken)
+    others = [taken for of in found.values() for taken in of] or seconds or [0.0]
+    return {kind: statistics.median(of or others) for kind, of in found.items()}
 
 
 def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
@@ -124,14 +147,18 @@ def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
     from gedi.training.fit import arrived_chains
     from gedi.training.recipe import train
 
-    config = copy.deepcopy(ready.config)
-    for name in TRAINED:
-        stage = getattr(config, name)
-        stage.iterations = min(iterations, stage.iterations)
+    planned = ready.config
+    short = (min(iterations, planned.step1.iterations), min(iterations, planned.step2.iterations))
+    config = with_iterations(planned, short)
     marks: Marks = [("start", time.monotonic())]
 
+    competing = True
+
     def mark() -> bool:
-        marks.append((run.state.stage, time.monotonic()))
+        nonlocal competing
+        chosen = competing and not run.state.competing
+        competing = run.state.competing
+        marks.append((run.state.stage + CHOICE * chosen, time.monotonic()))
         return False
 
     with warnings.catch_warnings(), threads_for(config.net):

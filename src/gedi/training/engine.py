@@ -118,6 +118,7 @@ class Engine:
             if state.iteration % WINDOW == 0 or state.iteration == state.length:
                 self._look(name)
                 self._shorten_if_settled(name, config, turn)
+            self.journal.progress(self._doing(name), state.iteration, state.length)
             if state.iteration % self.config.guard.every == 0:
                 self.recovery.remember_if_calm()
             self.recovery.save_if_due()
@@ -125,6 +126,13 @@ class Engine:
         state.load_weights(state.weights())
         state.stage, state.iteration = f"after {name}", 0
         self.recovery.save_if_due(stage_ended=config.iterations > 0)
+
+    def _doing(self, name: str) -> str:
+        """What a stage does, in words."""
+        if name == "step1":
+            return "fitting the density"
+        has_clusters = any(term.has_clusters for term in self.config.objective.values())
+        return "finding clusters" if has_clusters else "learning the representation"
 
     def is_before(self, name: str) -> bool:
         """Whether the run still has to enter the stage."""
@@ -150,7 +158,6 @@ class Engine:
         self.journal.record(self.where() | self.values)
         if name == "step2" and state.iteration == state.length:
             self._look_for_worries()
-        self.journal.progress(name, state.iteration, state.length)
 
     @torch.no_grad()
     def _denoising_error(self) -> float:

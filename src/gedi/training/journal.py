@@ -7,19 +7,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from gedi.training.guard import GuardWarning
-
-
-class Progress(NamedTuple):
-    """What a progress bar shows."""
-
-    stage: str
-    iteration: int
-    total: int
-    values: dict[str, float]
-    seconds: float
+from gedi.training.progress import Progress
 
 
 class Log(Protocol):
@@ -43,7 +34,7 @@ class Checkpoints(Protocol):
 class Hooks:
     """What a caller plugs into a run; all of it is optional."""
 
-    progress: Callable[[Progress], None] | None = None  # called at every line of history
+    progress: Callable[[Progress], None] | None = None  # called after every iteration
     log: Log | None = None
     checkpoints: Checkpoints | None = None  # where the run saves its state, and resumes from
     save_every: float = 30.0  # seconds between checkpoints
@@ -97,9 +88,9 @@ class Journal:
         if self.is_main:
             warnings.warn(text, GuardWarning, stacklevel=4)
 
-    def progress(self, stage: str, iteration: int, total: int) -> None:
+    def progress(self, doing: str, iteration: int = 0, total: int = 0) -> None:
         if self.on_progress is not None:
-            self.on_progress(Progress(stage, iteration, total, dict(self.values), self.elapsed()))
+            self.on_progress(Progress(doing, iteration, total))
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

@@ -19,6 +19,7 @@ def train(run: Engine) -> None:
 
     # Step 2: maximise the whole of Eq. 10. Clusters compete by their own agreement; labels are never seen.
     if config.step2.iterations and run.is_before("step2"):
+        run.journal.progress("looking for clusters to start from")
         find_starts(run)
     for batch in run.stage("step2", config.step2, turn=config.heads.choose):
         if state.competing and state.iteration >= config.heads.choose * state.length:

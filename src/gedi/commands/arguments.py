@@ -1,0 +1,132 @@
+"""Reading the command line: a parser that suggests what was meant, and the types of its arguments."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+import yaml
+
+from gedi.errors import ConfigError
+
+
+class Formatter(argparse.HelpFormatter):
+    """Help in two columns, the first wide enough for our commands and most flags."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        if isinstance(action.choices, dict) and action.help is None:  # Python 3.11 forgets that commands are indented
+            self._action_max_length += self._indent_increment
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one sentence and exit code 2."""
+
+    def __init__(self, **options: Any) -> None:
+        options |= {"allow_abbrev": False, "formatter_class": Formatter}
+        super().__init__(**options)
+        self.commands: dict[str, Parser] = {}
+
+    def error(self, message: str) -> NoReturn:
+        end = "" if message.endswith("?") else "."
+        self.exit(2, f"gedi: {message}{end} See: {self.prog} --help\n")
+
+    def add_command(self, name: str, parsers: Any, **options: Any) -> Parser:
+        """One of the commands of this parser; ``parsers`` is what `add_subparsers` returned."""
+        self.commands[name] = parsers.add_parser(name, **options)
+        return self.commands[name]
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, but a misspelt command or flag is reported first, and with a suggestion."""
+        words: list[str] = list(args or ())
+        if self.commands:
+            at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
+            words, command = words[:at], words[at : at + 1]
+            if command and command[0] not in self.commands:
+                self.error(f"there is no command {command[0]}{did_you_mean(command[0], self.commands)}")
+        self._check_flags(words)
+        return super().parse_known_args(args, namespace)
+
+    def _check_flags(self, words: Iterable[str]) -> None:
+        known = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        for word in words:
+            name = word.partition("=")[0]
+            if word == "--":  # only positional arguments follow
+                return
+            if name.startswith("--") and " " not in name and name not in known:
+                self.error(f"{self.prog} has no flag {name}{did_you_mean(name, known)}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """'. Did you mean fit?', or nothing if no known name is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f". Did you mean {near[0]}?" if near else ""
+
+
+def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Take ``--training.a.b VALUE`` and ``--training.a.b=VALUE`` out: the other words, and {"a.b": value}.
+
+    They come out first because argparse would read the value of a flag it does not know as a positional argument.
+    """
+    rest: list[str] = []
+    changes: dict[str, Any] = {}
+    words = iter(argv)
+    for word in words:
+        if not word.startswith("--training."):
+            rest.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        value = value if equals else next(words, None)
+        if value is None:
+            raise ConfigError(f"{name} needs a value.")
+        try:
+            changes[name.removeprefix("--training.")] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{name} has a value that cannot be read: {value!r}.") from error
+    return rest, changes
+
+
+def number(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
+    """An argparse type: a number of a kind and range, which ``words`` describe."""
+
+    def convert(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not allowed(value):
+            raise argparse.ArgumentTypeError(f"must be {words}, got {text!r}")
+        return value
+
+    return convert
+
+
+# Seeds that every library accepts; times, where 0 means at once; ports that need no privileges.
+seed = number(int, lambda value: 0 <= value <= 2**31, f"a whole number from 0 to {2**31}")
+seconds = number(float, lambda value: 0 <= value < 1e7, "a number of seconds from 0 to 10,000,000")
+minutes = number(float, lambda value: 0 < value < 1e6, "a number of minutes above 0 and below 1,000,000")
+port = number(int, lambda value: value == 0 or 1024 <= value <= 65535, "0 (any free port) or from 1024 to 65535")
+
+
+def one_of(what: str, names: Iterable[str]) -> Callable[[str], str]:
+    """An argparse type: one of some names, or an error that suggests the nearest."""
+    known = list(names)
+
+    def convert(text: str) -> str:
+        if text not in known:
+            near = did_you_mean(text, known) or f". Choose from: {', '.join(known)}"
+            raise argparse.ArgumentTypeError(f"there is no {what} '{text}'{near}")
+        return text
+
+    return convert
+
+
+def column_names(text: str) -> list[str]:
+    """Column names with commas between them; a name that contains a comma is quoted, as in the file."""
+    return [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line if name.strip()]
