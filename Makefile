@@ -6,7 +6,7 @@ BIN := .venv/bin
 STAMP := .venv/.gedi-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow chaos same lint bench docs clean
+.PHONY: help setup demo test test-slow chaos same lint bench docs dist clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,12 @@ bench: $(STAMP)  ## measure speed beside other libraries, and beside another rev
 docs: $(STAMP)  ## build the documentation into site/
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
 	$(BIN)/python -m mkdocs build --strict
+
+dist: $(STAMP)  ## build the wheel and the sdist into dist/, and check them
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[release]'
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
 
 clean:  ## remove caches and build products (keeps .venv and runs/)
 	rm -rf build dist site .pytest_cache .ruff_cache .hypothesis src/*.egg-info

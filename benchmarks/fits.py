@@ -101,7 +101,7 @@ def _entrants(name: str, skipped: Skipped, against: Path | None) -> dict[str, Ru
         if find_spec("umap"):
             found["UMAP + k-means"] = (HERE.parent, "umap")
         else:
-            skipped.append("UMAP + k-means on MNIST: umap-learn is not installed (pip install 'gedi[peers]')")
+            skipped.append("UMAP + k-means on MNIST: umap-learn is not installed (pip install 'gedi-ssl[peers]')")
         return found
     return found | {"SpectralClustering": (HERE.parent, "spectral"), "GaussianMixture": (HERE.parent, "gmm")}
 

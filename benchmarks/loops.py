@@ -59,7 +59,7 @@ def langevin(repeats: int, skipped: Skipped) -> list[dict[str, Any]]:
     try:
         functions["torchebm"] = torchebm_chain(net, x, limit)
     except ImportError as error:
-        skipped.append(f"torchebm's Langevin sampler: {error} (pip install 'gedi[peers]')")
+        skipped.append(f"torchebm's Langevin sampler: {error} (pip install 'gedi-ssl[peers]')")
     return against(f"{STEPS} Langevin steps, batch 400, 2-100-100-8", alternating(functions, repeats))
 
 

@@ -90,8 +90,8 @@ def test_a_page_has_no_diagram_that_the_theme_would_fetch_a_script_for(path):
 
 
 def test_the_site_builds_strictly(tmp_path, monkeypatch):
-    pytest.importorskip("material", reason="needs mkdocs-material: pip install 'gedi[docs]'")
-    pytest.importorskip("mkdocstrings", reason="needs mkdocstrings: pip install 'gedi[docs]'")
+    pytest.importorskip("material", reason="needs mkdocs-material: pip install 'gedi-ssl[docs]'")
+    pytest.importorskip("mkdocstrings", reason="needs mkdocstrings: pip install 'gedi-ssl[docs]'")
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 

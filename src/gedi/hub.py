@@ -137,7 +137,7 @@ def _library() -> Any:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise RunError("Sharing models needs the package huggingface_hub: pip install 'gedi[hub]'.") from error
+        raise RunError("Sharing models needs the package huggingface_hub: pip install 'gedi-ssl[hub]'.") from error
     return huggingface_hub
 
 

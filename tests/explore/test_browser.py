@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs pytest-playwright: pip install 'gedi[dev]'")
+playwright = pytest.importorskip("playwright.sync_api", reason="needs pytest-playwright: pip install 'gedi-ssl[dev]'")
 pytestmark = pytest.mark.usefixtures("needs_chromium")
 PHONE = {"width": 390, "height": 844}
 # A file dropped on the window, as the browser itself would hand it over.

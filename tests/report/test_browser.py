@@ -6,7 +6,7 @@ import pytest
 
 from gedi.cli import main
 
-pytest.importorskip("pytest_playwright", reason="needs pytest-playwright: pip install 'gedi[dev]'")
+pytest.importorskip("pytest_playwright", reason="needs pytest-playwright: pip install 'gedi-ssl[dev]'")
 pytestmark = pytest.mark.usefixtures("needs_chromium")
 PATIENCE = 120_000  # milliseconds: a busy machine is not a broken page
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}

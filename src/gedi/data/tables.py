@@ -203,7 +203,7 @@ def pyarrow(purpose: str) -> tuple[Any, Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise DataError(f"{purpose} needs pyarrow: pip install 'gedi[parquet]', or use .csv.") from error
+        raise DataError(f"{purpose} needs pyarrow: pip install 'gedi-ssl[parquet]', or use .csv.") from error
     return pa, pq
 
 

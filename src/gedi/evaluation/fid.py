@@ -87,7 +87,7 @@ def inception_metric(weights_path: str | Path) -> Any:
     try:
         from torchmetrics.image.fid import FrechetInceptionDistance  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise DataError("FID needs torchmetrics: pip install 'gedi[fid]' torch-fidelity.") from error
+        raise DataError("FID needs torchmetrics: pip install 'gedi-ssl[fid]' torch-fidelity.") from error
     try:
         # Older versions of torch would unpickle whatever the file holds: check it first with the loader that does not.
         torch.load(path, weights_only=True, map_location="meta")

@@ -91,7 +91,7 @@ def read_problog(
         from problog.formula import LogicDAG
         from problog.program import PrologString
     except ImportError as error:
-        raise LogicError("ProbLog programs need problog: pip install 'gedi[logic]'.") from error
+        raise LogicError("ProbLog programs need problog: pip install 'gedi-ssl[logic]'.") from error
     text = read_text(program)
     try:
         clauses = list(PrologString(text))

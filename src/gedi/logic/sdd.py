@@ -34,7 +34,7 @@ def available() -> bool:
 def compile_formula(formula: Formula, variables: Sequence[Categorical]) -> Circuit | None:
     """The formula's circuit over ``variables`` (all that it mentions), or None if it is unsatisfiable."""
     if not available():
-        raise LogicError("The constraint has to be compiled, and PySDD is not installed: pip install 'gedi[logic]'.")
+        raise LogicError("The constraint has to be compiled, which needs PySDD: pip install 'gedi-ssl[logic]'.")
     order = variable_order(formula, variables)
     compiler = _Compiler([variables[i] for i in order])
     root = fold(formula, compiler.formula)

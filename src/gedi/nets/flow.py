@@ -25,7 +25,7 @@ def zuko_flow(kind: str) -> Any:
     try:
         import zuko
     except ImportError as error:
-        raise ConfigError("A normalising flow needs zuko: pip install 'gedi[flows]'.") from error
+        raise ConfigError("A normalising flow needs zuko: pip install 'gedi-ssl[flows]'.") from error
     return getattr(zuko.flows, KINDS[kind])
 
 
