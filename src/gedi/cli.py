@@ -28,7 +28,7 @@ from gedi.training.presets import PRESETS
 
 # By name: the classes live beside torch, and a wrong command should not wait for its import.
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
-DATA = "a name (see: gedi datasets), a .csv, .tsv, .parquet, .npy or .npz file, or a folder of images"
+DATA = "a name (see: gedi datasets), a .csv, .tsv, .xlsx, .parquet, .npy or .npz file, or a folder of images"
 RUN = "folder of a trained run"
 SEED = "whole number; the same seed gives the same result (default: 0)"
 PRESET = "named settings (default: chosen from the data's shape)"
@@ -81,6 +81,7 @@ def build_parser() -> Parser:
     data.add_argument("data", metavar="DATA", help=DATA)
     data.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to exclude")
     data.add_argument("--label-column", metavar="COLUMN", help="column of labels, used for evaluation only")
+    data.add_argument("--raw", action="store_true", help="refuse tables that hold anything but numbers")
     model = fit.add_argument_group("model")
     model.add_argument("--n-clusters", type=int, required=True, metavar="C", help="how many clusters to find")
     named(model, "method", METHODS, "what to train (default: gedi); see gedi methods", default="gedi")
@@ -110,6 +111,7 @@ def build_parser() -> Parser:
     predict.add_argument("data", metavar="DATA", help=DATA)
     predict.add_argument("--out", required=True, metavar="FILE", help=".csv, .parquet or .npz")
     predict.add_argument("--embed", action="store_true", help="add the embedding")
+    predict.add_argument("--keep", action="store_true", help="add the columns of DATA")
     predict.add_argument("--label-column", metavar="COLUMN", help="column of labels, which is ignored")
 
     sample = command("sample", run_sample, "draw new rows from the model", "gedi sample run -n 64 --out samples.npz")

@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import check_random_state  # pyright: ignore[reportUnknownVariableType]
 from sklearn.utils.validation import (
     check_is_fitted,  # pyright: ignore[reportUnknownVariableType]
     validate_data,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from gedi.data.checks import check_rows, image_shape_of
+from gedi.data.cells import pandas
+from gedi.data.checks import check_rows, few, image_shape_of
+from gedi.data.mixed import read_frame
+from gedi.data.recipe import TableRecipe
+from gedi.data.surprises import Surprises
 from gedi.errors import ConfigError, DataError
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS, configure
@@ -32,8 +36,12 @@ if TYPE_CHECKING:
 KEPT = {"preset": str, "method": str, "n_init": int, "training": dict, "random_state": int}  # parameters saved in a run
 
 
-class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
+class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, BaseEstimator):
     """Cluster, embed, score and generate rows with one model trained without labels.
+
+    Rows are arrays of numbers or pandas data frames. In a data frame, columns may have gaps, words, dates, and numbers
+    with units; ``model_.table`` says what became of each column. There is no ``partial_fit``: the scaling, the graph of
+    neighbours and the competition between cluster heads look at all rows, so new rows mean a new fit.
 
     Parameters
     ----------
@@ -98,7 +106,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
-        """Train on rows [n, d], or images [n, H, W] or [n, H, W, C]; ``y`` is ignored.
+        """Train on rows [n, d], a data frame, or images [n, H, W] or [n, H, W, C]; ``y`` is ignored.
 
         ``groups`` [g, k]: for each group, the indices of the rows that the constraint's k variables stand for.
         """
@@ -109,16 +117,16 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
         given, image_shape = _as_rows(X)
         validate_data(self, given, skip_check_array=True)
+        table = None
+        if _is_frame(given):
+            given, table = read_frame(given, "X")
         # One cluster is a density without clusters; scikit-learn's checks expect it to work.
         rows = check_rows(given, n_clusters=self.n_clusters, fewest_clusters=1, images=image_shape is not None)
         config = self.settings(rows.shape[1], image_shape)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        ready = prepare(rows, config, self.n_clusters, image_shape=image_shape, groups=groups)
+        ready = prepare(rows, config, self.n_clusters, image_shape=image_shape, groups=groups, table=table)
         with progress_line() if self.verbose else nullcontext() as report:
             self.model_ = fit_prepared(ready, seed=seed, hooks=Hooks(progress=report))
-        names: Any = getattr(self, "feature_names_in_", None)
-        if names is not None:  # of a data frame; the command line reads files by them
-            self.model_.results["columns"] = [str(name) for name in names]
         self.model_.results["asked"] = self._asked()
         self._set_learned(rows)
         return self
@@ -149,16 +157,25 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         """Unnormalised log density, higher is more typical; untrained in methods without a density."""
         return self._model().score_samples(self._rows(X))
 
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of ``score_samples``, as in scikit-learn's density estimators; ``y`` is ignored."""
+        return float(self.score_samples(X).mean())
+
     def ood_score(self, X: Any) -> np.ndarray:
         """-||d log p / dx||, higher is more in-distribution; untrained in methods without a density."""
         return self._model().ood_score(self._rows(X))
 
-    def sample(self, n_samples: int = 1, *, random_state: int = 0) -> np.ndarray:
+    def sample(self, n_samples: int = 1, *, random_state: int = 0) -> Any:
         """New rows [n_samples, d] drawn from the model's density; an image is a row of all its pixels.
 
+        After a fit on a data frame with other columns than plain numbers, a data frame with its columns and units.
         Methods without a density ("swav", "barlow", ...) never train it: their samples say nothing about the data.
         """
-        return self._model().sample(n_samples, seed=random_state)
+        model = self._model()
+        rows = model.sample(n_samples, seed=random_state)
+        if model.table is None or model.table.is_plain:
+            return rows
+        return pandas().DataFrame(model.table.decode(rows))
 
     def save(self, folder: str | Path) -> None:
         """Write a RUN folder; an existing one is never overwritten."""
@@ -209,9 +226,10 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
     def _around(cls, model: TrainedModel) -> Self:
         estimator = cls(n_clusters=model.n_clusters, **_given(model))
         estimator.model_ = model
-        estimator.n_features_in_ = model.n_features
-        if model.columns is not None:  # scikit-learn then refuses a data frame with its columns in another order
-            estimator.feature_names_in_ = np.array(model.columns, dtype=object)
+        names = model.columns if model.table is None else [column.name for column in model.table.columns]
+        estimator.n_features_in_ = model.n_features if names is None else len(names)
+        if names is not None:  # scikit-learn then refuses a data frame with its columns in another order
+            estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator._set_learned(None)
         return estimator
 
@@ -227,6 +245,7 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
 
     def _set_learned(self, rows: np.ndarray | None) -> None:
         self.n_iter_ = self.model_.iterations
+        self._n_features_out = self.model_.n_embedding
         self.objective_ = self.model_.results.get("objective")
         if rows is not None:
             self.labels_ = self.model_.predict(rows)
@@ -239,6 +258,9 @@ class GEDI(ClusterMixin, TransformerMixin, BaseEstimator):
         (given, shape), known = _as_rows(X), self.model_.image_shape
         if shape and known and shape != tuple(known):
             raise DataError(f"Expected images of shape {tuple(known)}, as in training, got {shape}.")
+        table = self.model_.table
+        if table is not None and _needs_recipe(given, table):
+            return check_rows(_encoded(given, table), n_clusters=None, allow_single_row=True)
         rows = check_rows(given, n_clusters=None, allow_single_row=True, images=shape is not None)
         validate_data(self, given, reset=False, skip_check_array=True)
         return rows
@@ -271,3 +293,28 @@ def _as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:
     """An array of images as flat rows, with their (H, W, C); anything else as it is, with None."""
     shape = image_shape_of(getattr(x, "shape", ()), "X")
     return (np.asarray(x).reshape(len(x), math.prod(x.shape[1:])) if shape else x), shape
+
+
+def _is_frame(x: Any) -> bool:
+    return "pandas" in sys.modules and isinstance(x, sys.modules["pandas"].DataFrame)
+
+
+def _needs_recipe(x: Any, table: TableRecipe) -> bool:
+    """Whether the table's columns have to be found by name and interpreted; plain numbers need not be."""
+    if not table.is_plain or len(table.used) < len(table.columns):
+        return True
+    return _is_frame(x) and bool(x.isna().to_numpy().any())
+
+
+def _encoded(x: Any, table: TableRecipe) -> np.ndarray:
+    """The features of a table with the columns of training."""
+    names = [column.name for column in table.columns]
+    if not _is_frame(x):
+        raise DataError(
+            f"The model was trained on a table with the columns {few(map(repr, names))}: pass a pandas DataFrame with "
+            f"these columns, not {type(x).__name__}."
+        )
+    surprises = Surprises("X")
+    rows = table.encode(x, surprises)
+    surprises.warn()
+    return rows

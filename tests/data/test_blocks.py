@@ -22,7 +22,7 @@ def small_blocks(monkeypatch, tmp_path):
 
 def same_as_whole(path, **options):
     blocks = list(stream(path, **options).blocks)
-    whole = load(path, **options).x
+    whole = load(path, **options, raw=True).x
     assert len(blocks) == 6 and max(map(len, blocks)) == 10
     assert np.array_equal(np.concatenate(blocks), whole)
 
@@ -75,7 +75,7 @@ def test_parquet(tmp_path):
     table.loc[7, "b"] = None
     table.assign(label=["red", *["blue"] * 52], whole=np.arange(53), flag=True).to_parquet(tmp_path / "a.parquet")
     blocks = list(stream(tmp_path / "a.parquet").blocks)
-    whole = load(tmp_path / "a.parquet")
+    whole = load(tmp_path / "a.parquet", raw=True)
     assert whole.y.tolist() == [1] + [0] * 52 and whole.feature_names == ["a", "b", "c", "whole", "flag"]
     assert len(blocks) == 6 and np.array_equal(np.concatenate(blocks), whole.x, equal_nan=True)
 

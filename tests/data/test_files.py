@@ -106,7 +106,7 @@ def test_text_tables(text, content, name):
 def test_a_pandas_table_without_its_row_numbers(tmp_path):
     pd.DataFrame(X, columns=["a", "b"]).to_csv(tmp_path / "a.csv")
     with pytest.warns(UserWarning, match="numbers the rows"):
-        data = load(tmp_path / "a.csv")
+        data = load(tmp_path / "a.csv", raw=True)
     assert np.array_equal(data.x, X) and data.feature_names == ["a", "b"]
 
 
@@ -152,7 +152,7 @@ def test_the_y_of_whole_numbered_points_is_a_feature(text):
 )
 def test_text_problems(text, content, message):
     with pytest.raises(DataError, match=message):
-        load(text(content))
+        load(text(content), raw=True)
 
 
 def test_a_label_column_that_is_not_there(text):
@@ -196,7 +196,7 @@ def test_columns_wanted_by_name_come_in_that_order(text):
 
 
 def test_missing_cells_are_left_for_the_check_of_rows(text):
-    data = load(text("a,b\n1,2\n,NA\n3,4\n"))
+    data = load(text("a,b\n1,2\n,NA\n3,4\n"), raw=True)
     assert np.isnan(data.x[1]).all()
     with pytest.raises(DataError, match=r"2 NaN.*row 1, column 0"):
         check_rows(data.x, n_clusters=2)
@@ -207,7 +207,7 @@ def test_missing_cells_are_left_for_the_check_of_rows(text):
 def test_text_that_is_not_utf8(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"a,b\n1,\xff\n")
     with pytest.raises(DataError, match="UTF-8"):
-        load(tmp_path / "a.csv")
+        load(tmp_path / "a.csv", raw=True)
 
 
 # ---- Parquet ----
@@ -220,7 +220,7 @@ def test_parquet(tmp_path):
     data = load(tmp_path / "a.parquet")
     assert np.array_equal(data.x, X) and data.y.tolist() == [1, 0, 1] and data.feature_names == ["a", "b"]
     with pytest.raises(DataError, match="column 'label' is not numeric"):
-        load(tmp_path / "a.parquet", label_column="")
+        load(tmp_path / "a.parquet", label_column="", raw=True)
     assert load(tmp_path / "a.parquet", columns=["b", "a"], label_column="").x.tolist() == X[:, ::-1].tolist()
     assert load(tmp_path / "a.parquet", drop=["label", "a"]).feature_names == ["b"]
     table.drop(columns="label").assign(y=X[:, 0]).to_parquet(tmp_path / "b.parquet")
@@ -238,7 +238,7 @@ def test_parquet_types_and_missing_values(tmp_path):
         }
     )
     table.to_parquet(tmp_path / "a.parquet")
-    data = load(tmp_path / "a.parquet")
+    data = load(tmp_path / "a.parquet", raw=True)
     expected = [[1, 1, 1], [np.nan, np.nan, 2], [3, 0, 3]]
     assert np.array_equal(data.x, expected, equal_nan=True) and data.y.tolist() == [0, 1, 1]
 

@@ -111,9 +111,9 @@ def test_paths_that_cannot_be_read(tmp_path):
         assert str(missing) in str(caught.value)
     with pytest.raises(DataError, match="folder"):
         load(tmp_path)
-    (tmp_path / "rows.xlsx").touch()
+    (tmp_path / "rows.xls").touch()
     with pytest.raises(DataError, match=r"\.csv"):
-        load(tmp_path / "rows.xlsx")
+        load(tmp_path / "rows.xls")
 
 
 def test_bad_arguments():

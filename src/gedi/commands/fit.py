@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from gedi.commands.columns import say_columns
 from gedi.commands.report import write_run_report
 from gedi.commands.terminal import err, out, say, stop_on_signal
 from gedi.errors import ConfigError, DataError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from gedi.training.config import TrainingConfig
 
 # A resumed run must keep these.
-SAME = ("data", "label_column", "drop", "n_clusters", "method", "seed", "minutes", "training")
+SAME = ("data", "label_column", "drop", "raw", "n_clusters", "method", "seed", "minutes", "training")
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -34,7 +35,7 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.training.world import is_first_process
 
     folder = Path(args.out)
-    data = load(args.data, seed=args.seed, label_column=args.label_column, drop=args.drop)
+    data = load(args.data, seed=args.seed, label_column=args.label_column, drop=args.drop, raw=args.raw)
     rows = _checked(data, args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
     rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
@@ -42,6 +43,7 @@ def run_fit(args: argparse.Namespace) -> None:
         data=_to_find_again(args.data),
         label_column=args.label_column,
         drop=args.drop,
+        raw=args.raw,
         rows_sha256=rows_sha256,
         groups_sha256=groups_sha256,
         n_clusters=args.n_clusters,
@@ -71,6 +73,8 @@ def run_fit(args: argparse.Namespace) -> None:
         return
     with runs.claimed(folder):
         plan.write(folder)  # from here on the run can be resumed
+        if data.table is not None:
+            say_columns(data.table)
         ready = _prepared(plan, data, rows)
         if line := groups_line(config.objective):
             say(err, line)
@@ -86,7 +90,7 @@ def run_resume(args: argparse.Namespace) -> None:
     plan = runs.Plan.read(folder)
     if not _is_finished(folder):
         plan = replace(plan, hardware=_hardware(args, plan.hardware))
-        data = load(plan.data, seed=plan.seed, label_column=plan.label_column, drop=plan.drop)
+        data = load(plan.data, seed=plan.seed, label_column=plan.label_column, drop=plan.drop, raw=plan.raw)
         rows = _checked(data, plan.n_clusters)
         _continue_run(folder, plan, data, rows, _fingerprints(rows, data), args.save_every)
 
@@ -120,7 +124,8 @@ def _continue_run(
 def _prepared(plan: Plan, data: Dataset, rows: Any) -> Prepared:
     from gedi.training.build import prepare
 
-    return prepare(rows, plan.settings, plan.n_clusters, image_shape=data.image_shape, groups=data.groups)
+    shape, groups, table = data.image_shape, data.groups, data.table
+    return prepare(rows, plan.settings, plan.n_clusters, image_shape=shape, groups=groups, table=table)
 
 
 def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, save_every: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,20 +23,21 @@ MOST_VALUES = 2**28  # in one draw of samples: 1 GiB in float32
 
 def run_predict(args: argparse.Namespace) -> None:
     from gedi import runs
-    from gedi.data import checked_blocks, stream
+    from gedi.data import check_block, stream
     from gedi.data.output import TABLES, check_new, new_table
 
     path = Path(args.out)
     check_new(path, TABLES)
     model = runs.load(args.model)
-    data = stream(args.data, label_column=args.label_column, **model.reading)
+    data = stream(args.data, label_column=args.label_column, keep=args.keep, **model.reading)
     rows, shape = 0, model.image_shape
     if not model.has_density:
         say(err, f"{args.model} was trained without a density: log_density and ood_score are left out")
     with new_table(path) as write:
-        for block in checked_blocks(data.blocks, n_features=model.n_features, name=args.data, image_shape=shape):
+        for part in data.parts:
+            block = check_block(part.x, rows, n_features=model.n_features, name=args.data, image_shape=shape)
             names = {} if data.files is None else _image_column(data.files[rows : rows + len(block)])
-            write(names | prediction_columns(model, block, embed=args.embed))
+            write(_beside(part.beside, names | prediction_columns(model, block, embed=args.embed)))
             rows += len(block)
     say(out, f"{rows} rows -> {args.out}")
 
@@ -49,6 +51,11 @@ def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = F
     if embed:
         columns |= {f"embedding_{i}": column for i, column in enumerate(model.transform(rows).T)}
     return columns
+
+
+def _beside(columns: Mapping[str, np.ndarray], answers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Columns of the input, then the answers; a column of the input that has the name of an answer is renamed."""
+    return {f"{name} (input)" if name in answers else name: cells for name, cells in columns.items()} | answers
 
 
 def _image_column(files: list[str]) -> dict[str, np.ndarray]:
@@ -81,11 +88,21 @@ def run_sample(args: argparse.Namespace) -> None:
         with new_file(path, (".png",)) as part:
             write_samples(model, samples, part)
     else:
-        names = model.columns or [f"x{i}" for i in range(model.n_features)]
-        columns = dict(zip(names, samples.T, strict=True))
+        columns = sample_columns(model, samples)
         with new_table(path) as write:
             write({"x": samples} if path.suffix.lower() == ".npz" else columns)
     say(out, f"{args.n} samples -> {args.out}")
+
+
+def sample_columns(model: TrainedModel, samples: np.ndarray) -> dict[str, np.ndarray]:
+    """Samples as the training table would show them, one array per column."""
+    import numpy as np
+
+    if model.table is None or model.table.is_plain:
+        names = model.columns or [f"x{i}" for i in range(model.n_features)]
+        return dict(zip(names, samples.T, strict=True))
+    shown = model.table.decode(samples)
+    return {name: np.array([row[name] for row in shown], dtype=object) for name in shown[0]}
 
 
 def run_eval(args: argparse.Namespace) -> None:

@@ -4,14 +4,13 @@
 # pyright: reportUnnecessaryIsInstance=false
 import difflib
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from gedi.data.streaming import converted, is_mapped, row_blocks
-from gedi.errors import DataError
+from gedi.errors import DataError, warn_user
 
 CHANNELS = (1, 3, 4)  # of images: grey, colour, colour with transparency
 LARGEST = 1e150  # its square is still a double
@@ -89,16 +88,24 @@ def checked_blocks(
     """
     first = 0
     for block in blocks:
-        images = block.ndim == 4
-        if images and image_shape is not None and block.shape[1:] != tuple(image_shape):
-            found, known = ("x".join(map(str, shape)) for shape in (block.shape[1:], image_shape))
-            raise DataError(f"{name} holds images of {found}, but the run was trained on images of {known}.")
-        flat = block.reshape(len(block), -1) if len(block) else block.reshape(0, 1)
-        rows = check_rows(flat, n_clusters=None, allow_single_row=True, images=images, first_row=first)
-        if rows.shape[1] != n_features:
-            raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {n_features}.")
+        rows = check_block(block, first, n_features=n_features, name=name, image_shape=image_shape)
         yield rows
         first += len(rows)
+
+
+def check_block(
+    block: np.ndarray, first_row: int, *, n_features: int, name: str, image_shape: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """One of the `checked_blocks`, whose first row is ``first_row``."""
+    images = block.ndim == 4
+    if images and image_shape is not None and block.shape[1:] != tuple(image_shape):
+        found, known = ("x".join(map(str, shape)) for shape in (block.shape[1:], image_shape))
+        raise DataError(f"{name} holds images of {found}, but the run was trained on images of {known}.")
+    flat = block.reshape(len(block), -1) if len(block) else block.reshape(0, 1)
+    rows = check_rows(flat, n_clusters=None, allow_single_row=True, images=images, first_row=first_row)
+    if rows.shape[1] != n_features:
+        raise DataError(f"{name} has {rows.shape[1]} features, but the run was trained on {n_features}.")
+    return rows
 
 
 def few(names: Iterable[str]) -> str:
@@ -215,8 +222,4 @@ def _warn_constant(rows: np.ndarray, names: Sequence[str] | None, *, all_only: b
     if len(constant) == rows.shape[1] or (len(constant) and not all_only):
         shown = few(str(i) if names is None else repr(names[i]) for i in map(int, constant))
         every = " (all of them: there is nothing to cluster)" if len(constant) == rows.shape[1] else ""
-        warnings.warn(
-            f"{len(constant)} of {rows.shape[1]} columns are constant{every} and carry no information: {shown}.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn_user(f"{len(constant)} of {rows.shape[1]} columns are constant{every} and carry no information: {shown}.")

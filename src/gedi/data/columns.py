@@ -15,6 +15,10 @@ from gedi.errors import DataError
 MISSING = {"", "na", "n/a", "nan", "null", "none"}  # cells of a text file, in lower case
 
 
+class NotPlainError(DataError):
+    """A table holds something other than plain numbers in UTF-8; its cells have to be interpreted."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """The columns that the caller asks for, by name."""
@@ -22,6 +26,7 @@ class Wanted:
     label: str | None = None  # None: 'label', or 'y' if it holds classes; "": no labels, every column is a feature
     features: Sequence[str] | None = None  # these, in this order, whatever else the table holds
     dropped: Sequence[str] | None = ()  # None: the caller cannot drop columns, so no message may suggest it
+    raw: bool = False  # every feature must be a plain number
 
     @property
     def names(self) -> list[str]:
@@ -102,7 +107,7 @@ def no_such_column(path: Path, name: str, names: list[str]) -> DataError:
     return DataError(f"{path} has no column {name!r}: {hint}")
 
 
-def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted) -> DataError:
+def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted) -> NotPlainError:
     """``held`` says what each column holds instead of numbers, by name."""
     first, what = next(iter(held.items()))
     if wanted.dropped is None:
@@ -110,13 +115,13 @@ def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted) -> DataErro
         fix = "it must hold numbers, as in training"
         if wanted.features is None:
             fix = "remove what training did not have, or name a column 'label' if it holds the labels"
-        return DataError(f"In {path}, {which} not numeric ({first!r} holds {what}): {fix}.")
+        return NotPlainError(f"In {path}, {which} not numeric ({first!r} holds {what}): {fix}.")
     if len(held) == 1:
-        return DataError(
+        return NotPlainError(
             f"In {path}, column {first!r} is not numeric (it holds {what}): leave it out with --drop {_flag([first])}, "
             f"name it with --label-column {_flag([first])} if it holds the labels, or encode it as numbers."
         )
-    return DataError(
+    return NotPlainError(
         f"In {path}, the columns {few(map(repr, held))} are not numeric ({first!r} holds {what}): leave them out "
         f"with --drop {_flag(list(held))}, name the one with the labels by --label-column, or encode them as numbers."
     )

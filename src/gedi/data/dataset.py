@@ -1,8 +1,11 @@
 """What every reader returns: rows or images, with what their source says about them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
+from gedi.data.recipe import TableRecipe
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,6 +20,8 @@ class Dataset:
     files: list[str] | None = None  # of a folder of images: one per row, relative to the folder
     unreadable: list[str] | None = None  # of a folder of images: those left out
     classes: list[str] | None = None  # names of the labels, if they are words or sub-folders
+    table: TableRecipe | None = None  # of a table: what its columns hold, and how they became features
+    ids: Mapping[str, np.ndarray] | None = None  # of a table: the columns that identify its rows
     groups: np.ndarray | None = None  # indices of the rows that a constraint relates, [groups, rows per group]
 
     def __repr__(self) -> str:

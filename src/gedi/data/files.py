@@ -6,13 +6,12 @@ Labels found in a file are kept apart and used for evaluation only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gedi.data import streaming, tables
+from gedi.data import mixed, streaming, tables
 from gedi.data.checks import image_shape_of
 from gedi.data.columns import Wanted, encode_labels
 from gedi.data.dataset import Dataset
@@ -28,7 +27,7 @@ def read(path: Path, *, split: str, wanted: Wanted) -> Dataset:
     """Read a file by its suffix; only .npz files have splits, any other file is read whole."""
     suffix = path.suffix.lower()
     if suffix in tables.SUFFIXES:
-        return _read_table(path, wanted)
+        return mixed.read_table(path, wanted)
     if suffix == ".npy":
         return _array_dataset(open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE), path)
     if suffix == ".npz":
@@ -37,14 +36,13 @@ def read(path: Path, *, split: str, wanted: Wanted) -> Dataset:
 
 
 def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarray]:
-    """The rows or images that ``read`` would give, in order, a block at a time and without labels.
+    """The rows or images in a file, in order, a block at a time and without labels; a table has to be plain numbers.
 
     Memory use stays at a few blocks of 32 MB (or of one row, if that is larger), however large the file.
     """
     suffix = path.suffix.lower()
     if suffix in tables.SUFFIXES:
-        table = replace(tables.open_table(path, wanted), label=None)
-        return (values for values, _ in table.blocks(block_rows(len(table.features))))
+        return mixed.plain_blocks(path, wanted, block_rows)
     if suffix not in (".npy", ".npz"):
         raise _unknown_kind(path)
     blocks = _npz_blocks(path, split) if suffix == ".npz" else array_blocks(open_numpy(path, mapped=True))
@@ -67,16 +65,6 @@ def array_blocks(x: np.ndarray) -> Iterator[np.ndarray]:
 
 def _unknown_kind(path: Path) -> DataError:
     return DataError(f"Cannot read {path}: expected a file ending in {', '.join(SUFFIXES)}.")
-
-
-def _read_table(path: Path, wanted: Wanted) -> Dataset:
-    table = tables.open_table(path, wanted)
-    blocks, cells = [np.empty((0, len(table.features)))], []
-    for values, labels in table.blocks(MANY_ROWS):
-        blocks.append(values)
-        cells += labels
-    y, classes = (None, None) if table.label is None else table.labels(cells)
-    return Dataset(path.stem, np.concatenate(blocks), y, table.names, classes=classes)
 
 
 def _array_dataset(x: np.ndarray, path: Path, y: np.ndarray | None = None, **more: Any) -> Dataset:

@@ -84,7 +84,7 @@ def _parquet_writer(path: Path) -> Iterator[Write]:
             nonlocal writer
             table = pa.table(dict(columns))
             writer = writer or stack.enter_context(pq.ParquetWriter(path, table.schema))
-            writer.write_table(table)
+            writer.write_table(table.cast(writer.schema))
 
         yield write
 
@@ -94,11 +94,15 @@ def _npz_writer(path: Path) -> Iterator[Write]:
     """An archive stores one array after the other, so each column waits in its own file until all rows are known."""
     folder = path.parent
     waiting: dict[str, tuple[Path, np.dtype, tuple[int, ...]]] = {}
+    words: dict[str, list[str]] = {}  # text has no fixed width until its last row is known
     rows = 0
 
     def write(columns: Columns) -> None:
         nonlocal rows
         for i, (name, column) in enumerate(columns.items()):
+            if column.dtype.kind in "OU":
+                words.setdefault(name, []).extend("" if cell is None else str(cell) for cell in column.tolist())
+                continue
             place = folder / f"column-{i}"
             waiting.setdefault(name, (place, column.dtype, column.shape[1:]))
             with place.open("ab") as file:
@@ -109,4 +113,4 @@ def _npz_writer(path: Path) -> Iterator[Write]:
     arrays: dict[str, Any] = {
         name: np.memmap(place, dtype, mode="r", shape=(rows, *shape)) for name, (place, dtype, shape) in waiting.items()
     }
-    np.savez_compressed(path, **arrays)
+    np.savez_compressed(path, **{name: np.array(cells) for name, cells in words.items()}, **arrays)

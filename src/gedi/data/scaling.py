@@ -1,6 +1,6 @@
 """Scales rows of any unit and offset to zero mean and unit size, or black to -1 and white to 1, and back."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, Self
@@ -31,8 +31,12 @@ class Scaler:
     centre: np.ndarray | None = None  # [d]
     scale: np.ndarray | None = None  # [d] if per feature, else []
 
-    def fit(self, x: np.ndarray, mode: Mode | None = None) -> Self:
-        """Learn centre and scale from rows [n, d]; a constant column gets the scale 1."""
+    def fit(self, x: np.ndarray, mode: Mode | None = None, together: Sequence[Sequence[int]] = ()) -> Self:
+        """Learn centre and scale from rows [n, d]; a constant column gets the scale 1.
+
+        Features listed ``together`` are one column of the user's table. With mode="feature" they share one scale, by
+        which their variances add up to 1: a category weighs as much as a number, however many values it has.
+        """
         self.mode = self.mode if mode is None else mode
         if self.mode not in ("global", "feature", "pixels", "none"):
             raise ConfigError(f"The scaling mode must be 'global', 'feature', 'pixels' or 'none', got {self.mode!r}.")
@@ -50,6 +54,9 @@ class Scaler:
         if self.mode == "global":  # one centre too, so that images can be shifted before or after scaling
             variance = variance + self.centre.var()
             self.centre = np.full_like(self.centre, self.centre.mean())
+        elif together:
+            for places in map(list, together):
+                variance[places] = variance[places].sum()
         std = np.sqrt(variance)
         # The mean of a constant column is off by a rounding error, which must not become its scale.
         rounding = 10 * np.finfo(np.float64).eps * largest

@@ -10,10 +10,12 @@ from typing import Any, cast
 import numpy as np
 import pooch
 
-from gedi.data import files, official, pictures, streaming, tables, toys
+from gedi.data import files, mixed, official, pictures, streaming, tables, toys
 from gedi.data.checks import did_you_mean
 from gedi.data.columns import Wanted
 from gedi.data.dataset import Dataset
+from gedi.data.mixed import Block
+from gedi.data.recipe import TableRecipe
 from gedi.errors import DataError
 
 SHAPES = (toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.smile, toys.blobs)
@@ -33,8 +35,13 @@ class Stream:
     """Data of any size, to be read once: blocks of rows [n, d] or of images [n, H, W, C], in order."""
 
     name: str
-    blocks: Iterator[np.ndarray]
+    parts: Iterator[Block]
     files: list[str] | None = None  # names of the image files, if the data is a folder
+
+    @property
+    def blocks(self) -> Iterator[np.ndarray]:
+        """The rows or images alone."""
+        return (part.x for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,8 @@ def load(
     label_column: str | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = (),
+    raw: bool = False,
+    table: TableRecipe | None = None,
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     as_values: Callable[[np.ndarray], np.ndarray] | None = None,
@@ -71,6 +80,10 @@ def load(
     In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is not a feature;
     label_column="" makes every column a feature. Columns named in `drop` are left out (None: the caller cannot drop
     any, so no message suggests it). `columns` names the features, in order; other columns are ignored.
+
+    A table that holds more than plain numbers (gaps, categories, dates, units, ids) is turned into features, and
+    `Dataset.table` says how; with `raw`, or if `columns` are named, it is refused. `table`, the recipe of another
+    data set, reads new data in the same way.
 
     Images of a folder are resized to `size` (32 by default; a pair is height, width). They have one channel if all are
     grey and three otherwise, unless `channels` is given. Their pixels are bytes; `as_values`, if given, converts them.
@@ -87,7 +100,10 @@ def load(
         raise DataError(f"{data} has no named columns, so {drop[0]!r} cannot be dropped.")
     if _is_name(data):
         return _named(str(data).lower(), split, n, seed)
-    found = _subset(_from_path(data, split, Wanted(label_column, columns, drop), size, channels), n, seed)
+    path, wanted = Path(data).expanduser(), Wanted(label_column, columns, drop, raw)
+    if table is not None and path.is_file() and path.suffix.lower() in tables.SUFFIXES:
+        return _subset(mixed.read_by_recipe(path, wanted, table), n, seed)
+    found = _subset(_from_path(data, split, wanted, size, channels), n, seed)
     if found.files is not None and as_values is not None:
         return replace(found, x=as_values(found.x))
     return found
@@ -101,17 +117,32 @@ def stream(
     label_column: str | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] | None = (),
+    table: TableRecipe | None = None,
+    keep: bool = False,
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     as_values: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Stream:
-    """What ``load`` would give, without labels, a block at a time: a file may be larger than memory."""
+    """The rows of ``load``, without labels, a block at a time: a file may be larger than memory.
+
+    A table that is not plain numbers needs `table`, the recipe to read it by. Its blocks then come with the ids of
+    their rows or, with `keep`, with all columns of the file.
+    """
     path = Path(data).expanduser()
     if _is_name(data) or not path.is_file():
         images: dict[str, Any] = {"size": size, "channels": channels, "as_values": as_values}
         whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, **images)
-        return Stream(whole.name, files.array_blocks(whole.x), whole.files)
-    return Stream(path.stem, files.read_blocks(path, split=split, wanted=Wanted(label_column, columns, drop)))
+        return Stream(whole.name, map(Block, files.array_blocks(whole.x)), whole.files)
+    wanted = Wanted(label_column, columns, drop, raw=True)
+    if path.suffix.lower() not in tables.SUFFIXES:
+        if keep:
+            raise DataError(f"{data} has no named columns to keep: leave out --keep.")
+        return Stream(path.stem, map(Block, files.read_blocks(path, split=split, wanted=wanted)))
+    if table is None and keep:
+        raise DataError(f"The run does not know the columns of its training table, so those of {data} cannot be kept.")
+    if table is None:
+        return Stream(path.stem, map(Block, files.read_blocks(path, split=split, wanted=wanted)))
+    return Stream(path.stem, mixed.recipe_blocks(path, wanted, table, files.block_rows, keep=keep))
 
 
 def data_dir() -> Path:
@@ -234,4 +265,5 @@ def _subset(data: Dataset, n: int | None, seed: int) -> Dataset:
     keep = np.sort(np.random.default_rng(seed).choice(len(data.x), n, replace=False))
     y = None if data.y is None else data.y[keep]
     names = None if data.files is None else [data.files[int(i)] for i in keep]
-    return replace(data, x=streaming.take(data.x, keep), y=y, files=names)
+    ids = None if data.ids is None else {name: cells[keep] for name, cells in data.ids.items()}
+    return replace(data, x=streaming.take(data.x, keep), y=y, files=names, ids=ids)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from csv import Error as CsvError
@@ -17,6 +16,7 @@ import numpy as np
 from gedi.data.checks import few
 from gedi.data.columns import (
     MISSING,
+    NotPlainError,
     Wanted,
     choose,
     encode_labels,
@@ -25,9 +25,10 @@ from gedi.data.columns import (
     not_numeric,
     number,
 )
-from gedi.errors import DataError
+from gedi.errors import DataError, warn_user
 
-SUFFIXES = (".csv", ".tsv", ".parquet")
+SUFFIXES = (".csv", ".tsv", ".parquet", ".xlsx")
+UTF8 = "utf-8-sig"  # with or without a byte-order mark
 ROWS_TO_NAME = 10_000  # searched for further text columns once one is found, so that one message names them all
 
 
@@ -50,7 +51,9 @@ class Table(ABC):
 
 
 def open_table(path: Path, wanted: Wanted) -> Table:
-    """Open a table, reading only as much as it takes to know its columns."""
+    """Open a table of plain numbers, reading only as much as it takes to know its columns."""
+    if path.suffix.lower() == ".xlsx":
+        raise NotPlainError(f"{path} cannot be read as plain numbers: save it as .csv, or leave out --raw.")
     return open_parquet(path, wanted) if path.suffix.lower() == ".parquet" else open_text(path, wanted)
 
 
@@ -64,7 +67,7 @@ class TextTable(Table):
     wanted: Wanted
 
     def blocks(self, rows: int) -> Iterator[tuple[np.ndarray, list[str]]]:
-        lines = _lines(self.path, skip=0 if self.names is None else 1)
+        lines = text_lines(self.path, skip=0 if self.names is None else 1)
         while some := list(islice(lines, rows)):
             values = np.empty((len(some), len(self.features)))
             for j, i in enumerate(self.features):
@@ -83,15 +86,15 @@ class TextTable(Table):
             raise self._not_numeric(column, cell)
         return value
 
-    def _not_numeric(self, column: int, cell: str) -> DataError:
+    def _not_numeric(self, column: int, cell: str) -> NotPlainError:
         """An error that names all such columns at once."""
         if self.names is None:
-            return DataError(
+            return NotPlainError(
                 f"In {self.path}, column {column + 1} is not numeric (it holds {cell!r}): remove it or encode it as "
                 "numbers, or add a header line and leave the column out by name."
             )
         held: dict[str, str] = {}
-        for line in islice(_lines(self.path, skip=1), ROWS_TO_NAME):
+        for line in islice(text_lines(self.path, skip=1), ROWS_TO_NAME):
             for name, i in zip(self.names, self.features, strict=True):
                 if name not in held and number(line[i]) is None:
                     held[name] = repr(line[i])
@@ -100,33 +103,48 @@ class TextTable(Table):
 
 
 def open_text(path: Path, wanted: Wanted) -> TextTable:
-    first = next(_lines(path), None)
-    if first is None:
-        raise DataError(f"{path} is empty: there is nothing to read.")
-    if not _has_header(path, first, wanted):
-        for name in (wanted.label, *(wanted.dropped or ())):
-            if name:
-                raise DataError(f"{path} has no header line, so it has no column {name!r}.")
+    names = header_of(path, wanted)
+    first = next(text_lines(path))
+    if names is None:
         return TextTable(path, None, list(range(len(first))), None, wanted)
-    if next(_lines(path, skip=1), None) is None:
-        raise DataError(f"{path} has a header line but no rows: there is nothing to read.")
-    names = [cell.strip() or f"column {i + 1}" for i, cell in enumerate(first)]
     numbering = []
-    if not first[0].strip() and all(line[0] == str(i) for i, line in enumerate(_lines(path, skip=1))):
-        warnings.warn(f"Left out the first column of {path}: it only numbers the rows.", stacklevel=5)
+    if not first[0].strip() and wanted.features is None and _counts_rows(path):
+        if not wanted.raw:
+            raise NotPlainError(f"The first column of {path} only numbers the rows.")
+        warn_user(f"Left out the first column of {path}: it only numbers the rows.")
         numbering = [0]
     kept, label = choose(names, wanted, path, lambda i: _holds_classes(path, i), left_out=numbering)
     return TextTable(path, [names[i] for i in kept], kept, label, wanted)
 
 
-def _lines(path: Path, *, skip: int = 0) -> Iterator[list[str]]:
+def header_of(path: Path, wanted: Wanted, encoding: str = UTF8) -> list[str] | None:
+    """The names of the columns; None if the first line is a row."""
+    first = next(text_lines(path, encoding=encoding), None)
+    if first is None:
+        raise DataError(f"{path} is empty: there is nothing to read.")
+    if not _has_header(path, first, wanted, encoding):
+        for name in (wanted.label, *(wanted.dropped or ())):
+            if name:
+                raise DataError(f"{path} has no header line, so it has no column {name!r}.")
+        return None
+    if next(text_lines(path, skip=1, encoding=encoding), None) is None:
+        raise DataError(f"{path} has a header line but no rows: there is nothing to read.")
+    return [cell.strip() or f"column {i + 1}" for i, cell in enumerate(first)]
+
+
+def _counts_rows(path: Path) -> bool:
+    """Whether the first column counts from 0."""
+    return all(line[0] == str(i) for i, line in enumerate(text_lines(path, skip=1)))
+
+
+def text_lines(path: Path, *, skip: int = 0, encoding: str = UTF8) -> Iterator[list[str]]:
     """The cells of every line that is not blank; all lines must have as many as the first."""
     width = 0
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with path.open(newline="", encoding=encoding) as file:
             first = file.readline()
             file.seek(0)
-            comma = ";" if ";" in first and "," not in first else ","
+            comma = ";" if first.count(";") > first.count(",") else ","
             lines = csv_reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else comma)
             for line in lines:
                 if not any(cell.strip() for cell in line):
@@ -141,12 +159,12 @@ def _lines(path: Path, *, skip: int = 0) -> Iterator[list[str]]:
                 else:
                     yield line
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: save it as UTF-8.") from error
+        raise NotPlainError(f"{path} is not UTF-8 text: save it as UTF-8.") from error
     except CsvError as error:
         raise DataError(f"{path} is not a table of comma-separated values ({error}): save it as .csv.") from error
 
 
-def _has_header(path: Path, first: Sequence[str], wanted: Wanted) -> bool:
+def _has_header(path: Path, first: Sequence[str], wanted: Wanted, encoding: str) -> bool:
     """The first line is a header if it is all text, or has text above a column of numbers.
 
     So '1.0,2.0,red' above more of the same is a row, not a header.
@@ -157,7 +175,7 @@ def _has_header(path: Path, first: Sequence[str], wanted: Wanted) -> bool:
     if text and not any(cell.strip() for i, cell in enumerate(first) if i not in text):
         return True
     has_rows = False
-    for line in _lines(path, skip=1):
+    for line in text_lines(path, skip=1, encoding=encoding):
         has_rows = True
         text = [i for i in text if number(line[i]) is not None]
         if not text:
@@ -168,7 +186,7 @@ def _has_header(path: Path, first: Sequence[str], wanted: Wanted) -> bool:
 def _holds_classes(path: Path, column: int) -> bool:
     """Whether the cells below the header are words, or all whole numbers."""
     whole = True
-    for line in _lines(path, skip=1):
+    for line in text_lines(path, skip=1):
         value = number(line[column])
         if value is None:
             return True
@@ -187,7 +205,7 @@ class ParquetTable(Table):
 
     def blocks(self, rows: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
         columns = self.features if self.label is None else [*self.features, self.label]
-        for batch in _batches(self.path, self.file, rows, columns):
+        for batch in parquet_batches(self.path, self.file, rows, columns):
             values = np.stack([_floats(batch.column(name)) for name in self.features], axis=1)
             yield values, [] if self.label is None else batch.column(self.label).to_pylist()
 
@@ -207,16 +225,23 @@ def pyarrow(purpose: str) -> tuple[Any, Any]:
     return pa, pq
 
 
-def open_parquet(path: Path, wanted: Wanted) -> ParquetTable:
+def parquet_file(path: Path) -> tuple[Any, list[str]]:
+    """An open file, and the names of its columns."""
     pa, pq = pyarrow(f"Reading {path}")
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path) from error
-    schema = file.schema_arrow
-    names = [n for n in schema.names if not n.startswith("__index_level_")]  # pandas' own index
+    names = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]  # pandas' own index
     if twice := {name for name in names if names.count(name) > 1}:
         raise DataError(f"{path} has several columns named {few(map(repr, sorted(twice)))}: rename them.")
+    return file, names
+
+
+def open_parquet(path: Path, wanted: Wanted) -> ParquetTable:
+    pa, _ = pyarrow(f"Reading {path}")
+    file, names = parquet_file(path)
+    schema = file.schema_arrow
     places, label = choose(names, wanted, path, lambda i: _is_categorical(path, file, names[i]))
     kept = [names[i] for i in places]
     kinds = {name: schema.field(name).type for name in kept}
@@ -231,7 +256,8 @@ def open_parquet(path: Path, wanted: Wanted) -> ParquetTable:
     return ParquetTable(path, kept, kept, None if label is None else names[label], file)
 
 
-def _batches(path: Path, file: Any, rows: int, names: list[str]) -> Iterator[Any]:
+def parquet_batches(path: Path, file: Any, rows: int, names: list[str]) -> Iterator[Any]:
+    """Batches of at most ``rows`` rows of the columns in ``names``."""
     pa, _ = pyarrow(f"Reading {path}")
     try:
         yield from file.iter_batches(rows, columns=list(dict.fromkeys(names)))
@@ -246,7 +272,7 @@ def _floats(column: Any) -> np.ndarray:
 
 
 def _is_categorical(path: Path, file: Any, name: str) -> bool:
-    cells = (cell for batch in _batches(path, file, 65_536, [name]) for cell in batch.column(0).to_pylist())
+    cells = (cell for batch in parquet_batches(path, file, 65_536, [name]) for cell in batch.column(0).to_pylist())
     known = [cell for cell in cells if cell is not None]
     return not all(isinstance(cell, float) for cell in known) or all(map(is_whole, known))
 

@@ -48,7 +48,7 @@ def _first_rows(path: Path, name: str, model: TrainedModel) -> tuple[np.ndarray,
     blocks, count = [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a column of row numbers, which is correctly left out
-        found = stream(path, columns=model.columns, drop=None)
+        found = stream(path, **model.reading)
         shape = model.image_shape
         for block in checked_blocks(found.blocks, n_features=model.n_features, name=name, image_shape=shape):
             blocks.append(block)

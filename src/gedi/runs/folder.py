@@ -175,6 +175,7 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
         "seed": model.seed,
         "image_shape": list(model.image_shape) if model.image_shape else None,
         "scaler": model.scaler.state(),
+        "table": None if model.table is None else model.table.state(),
         "training": to_dict(model.config),
     }
     tensors = {f"net.{name}": value.contiguous() for name, value in model.net.state_dict().items()}
@@ -208,6 +209,7 @@ def load(folder: str | Path) -> TrainedModel:
         seed = layout.whole_number(settings, "seed")
         image_shape = layout.image_shape_of(settings["image_shape"], n_features)
         scaler = layout.scaler_of(settings["scaler"], n_features)
+        table = layout.table_of(settings.get("table"), n_features)
         config = layout.training_settings(settings["training"])
         net = layout.shape_of_net(config, n_features, n_clusters, image_shape)
     except FAILURES as error:
@@ -235,6 +237,7 @@ def load(folder: str | Path) -> TrainedModel:
             chains=chains,
             box=box,
             image_shape=image_shape,
+            table=table,
             results=results,
             history=history,
         )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gedi.data import Scaler
+from gedi.data import Scaler, TableRecipe
 from gedi.errors import ConfigError
 from gedi.files.reading import LONGEST_INTEGER, shown
 from gedi.files.tensors import Spec
@@ -57,6 +57,18 @@ def scaler_of(state: Any, n_features: int) -> Scaler:
     if not np.isfinite(scaler.centre).all() or not (np.isfinite(scaler.scale) & (scaler.scale > 0)).all():
         raise ValueError("the scaler must be finite, and its scale positive")
     return scaler
+
+
+def table_of(state: Any, n_features: int) -> TableRecipe | None:
+    """How rows of ``n_features`` are made from a table's columns."""
+    if state is None:
+        return None
+    if not isinstance(state, list) or not all(isinstance(column, dict) for column in state):
+        raise ValueError("'table' is not a list of columns")
+    table = TableRecipe.from_state(state)
+    if len(table.features) != n_features:
+        raise ValueError(f"the table's columns make {len(table.features)} features, not {n_features}")
+    return table
 
 
 def image_shape_of(value: Any, n_features: int) -> tuple[int, ...] | None:

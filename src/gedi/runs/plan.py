@@ -49,6 +49,7 @@ class Plan:
     data: Annotated[str, DATA]
     label_column: str | None = None
     drop: Annotated[list, COLUMNS] = field(default_factory=list)  # left out
+    raw: bool = False  # the table has to hold plain numbers
     rows_sha256: str
     groups_sha256: str | None = None  # of the groups that came with the rows
     n_clusters: Count

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gedi.data import Scaler
+from gedi.data import Scaler, TableRecipe
 from gedi.data.augment import Augment, row_augmentation
 from gedi.data.neighbours import nearest_neighbours
 from gedi.data.scaled_rows import Rows, scaled
@@ -37,6 +37,7 @@ class Prepared:
     n_clusters: int
     image_shape: tuple[int, ...] | None = None
     groups: torch.Tensor | None = None  # places of rows that a constraint speaks of together, [groups, variables]
+    table: TableRecipe | None = None  # how the rows were made from the columns of a table
 
 
 def prepare(
@@ -46,18 +47,20 @@ def prepare(
     *,
     image_shape: tuple[int, ...] | None = None,
     groups: Any = None,
+    table: TableRecipe | None = None,
 ) -> Prepared:
     """Scale checked rows [n, d], and measure their scale and neighbours; the settings are checked, too.
 
     ``groups`` [g, k] are the places of the rows that a constraint speaks of together; None: consecutive rows.
+    ``table`` says which columns of a table the features come from.
     """
     grouped = find_groups(config.objective, len(x), n_clusters, groups)
-    scaler = Scaler().fit(x, mode=config.scaling)
+    scaler = Scaler().fit(x, mode=config.scaling, together=[] if table is None else table.together())
     rows = scaled(x if grouped is not None else enough_rows(x, config), scaler)
     config = fill_from_data(config, rows)
     box = (-1.0, 1.0) if config.scaling == "pixels" else None
     augment = row_augmentation(config.augment, rows, image_shape, box=box)
-    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped)
+    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, table)
 
 
 def enough_rows(x: np.ndarray, config: TrainingConfig) -> np.ndarray:

@@ -74,6 +74,7 @@ def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -
         chains=arrived_chains(net, ready.rows, chains, box, config),
         box=box,
         image_shape=ready.image_shape,
+        table=ready.table,
         results=results,
         history=run.journal.history,
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from gedi.errors import warn_user
 from gedi.training.guard import GuardWarning
 from gedi.training.progress import Progress
 
@@ -86,7 +86,7 @@ class Journal:
 
     def tell(self, text: str) -> None:
         if self.is_main:
-            warnings.warn(text, GuardWarning, stacklevel=4)
+            warn_user(text, GuardWarning)
 
     def progress(self, doing: str, iteration: int = 0, total: int = 0) -> None:
         if self.on_progress is not None:

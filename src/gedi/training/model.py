@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from gedi.data import Scaler
+from gedi.data import Scaler, TableRecipe
 from gedi.data.pictures import usual_ends, values_of_bytes
 from gedi.data.scaled_rows import joined
 from gedi.errors import DataError
@@ -37,6 +37,7 @@ class TrainedModel:
     chains: torch.Tensor  # the replay buffer at the end of training: where `sample` starts
     box: Box
     image_shape: tuple[int, ...] | None = None
+    table: TableRecipe | None = None  # how rows are made from a table's columns; None for arrays and images
     results: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -53,8 +54,16 @@ class TrainedModel:
         return len(self.box.low)
 
     @property
+    def n_embedding(self) -> int:
+        """Columns of `transform`'s answer."""
+        net = self.config.net
+        return net.embedding if net.head != "linear" else net.representation or net.hidden[-1]
+
+    @property
     def columns(self) -> list[str] | None:
         """Feature names, if the training table had them; checked, as the results file is untrusted."""
+        if self.table is not None:
+            return self.table.features
         names = self.results.get("columns")
         if not isinstance(names, list) or len(names) != self.n_features:
             return None
@@ -62,7 +71,9 @@ class TrainedModel:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How `gedi.data.load` is to read new data: columns by name, images in the size, channels and values known."""
+        """How `gedi.data.load` is to read new data: tables by recipe or name, images in the known size and values."""
+        if self.table is not None:
+            return {"table": self.table, "drop": None}
         if self.image_shape is None or self.image_shape[2] not in (1, 3):
             return {"columns": self.columns, "drop": None}
         size, channels = self.image_shape[:2], self.image_shape[2]

@@ -1,0 +1,31 @@
+"""The small table with which `gedi fit` says what it made of each column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from gedi.commands.terminal import err
+
+if TYPE_CHECKING:
+    from gedi.data import TableRecipe
+
+MOST = 40  # columns to list
+
+
+def say_columns(recipe: TableRecipe) -> None:
+    """Say how each column was read; nothing if all of them are plain numbers without gaps."""
+    listed = [column for column in recipe.columns if not column.is_plain or column.missing]
+    if not listed:
+        return
+    table = Table("column", "read as", "", box=None, pad_edge=False, header_style="bold")
+    for column in listed[:MOST]:
+        what, more = column.in_words
+        table.add_row(Text(column.name), Text(what), Text(more))
+    if (rest := len(listed) - MOST) > 0:
+        table.add_row(Text(f"and {rest} more"))
+    if (plain := len(recipe.columns) - len(listed)) > 0:
+        table.add_row(Text(f"and {plain} columns of plain numbers"))
+    err.print(table, soft_wrap=True)

@@ -1,0 +1,156 @@
+"""Cells of a table as people write them: gaps, numbers with units and separators, dates. pandas does the parsing."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gedi.data.columns import MISSING
+
+GAPS = MISSING | {"-", "--", "?", "#n/a", "<na>", "nat", "missing", "unknown"}  # in lower case
+NEARLY_ALL = 0.95  # of the cells must be readable as a number or a date; the others become gaps
+GUESSES = 20  # cells to guess a date's format from
+DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # in microseconds
+BETWEEN = " '’\u00a0\u202f"  # signs that group digits, besides comma and point
+NUMBER = re.compile(
+    r"^(?P<before>[$€£¥]|[A-Z]{3}\s)?\s*"
+    rf"(?P<sign>[+-]?)\s*(?P<before2>[$€£¥])?\s*(?P<digits>\d{{1,3}}([{BETWEEN}]\d{{3}})+([.,]\d+)?|\d[\d.,]*|[.,]\d+)"
+    r"(?P<power>[eE][+-]?\d+)?"
+    r"\s*(?P<after>[^\d\s.,][^\d]{0,11}[23]?)?$"
+)
+GROUPED = {sign: re.compile(rf"^[1-9]\d{{0,2}}({re.escape(sign)}\d{{3}})+$") for sign in ",."}
+
+
+def pandas() -> Any:
+    """pandas, imported where a table needs it: plain numbers do not, and it takes a third of a second."""
+    import pandas as pd
+
+    return pd
+
+
+class NumberFormat(NamedTuple):
+    """How a column writes its numbers."""
+
+    unit: str = ""  # '' if the cells are bare numbers
+    unit_first: bool = False  # '$ 5' rather than '5 EUR'
+    decimal: str = "."
+    digits: int = 0  # after the decimal sign, at most
+
+
+def text_of(column: Any) -> Any:
+    """The cells of a pandas column as stripped text, with gaps as NA."""
+    pd = pandas()
+
+    text = column.astype("object").where(column.notna(), None)
+    cells = pd.Series(pd.array([None if cell is None else str(cell).strip() for cell in text], dtype="string"))
+    return cells.mask(cells.str.lower().isin(GAPS))
+
+
+# ---- numbers ----
+
+
+def number_format(cells: Any) -> NumberFormat | None:
+    """How these cells (text, no gaps) write numbers; None if they hold something else."""
+    parts = cells.str.extract(NUMBER)
+    read = parts["digits"].notna()
+    if not len(cells) or read.mean() < NEARLY_ALL:
+        return None
+    parts = parts[read].fillna("")
+    before = (parts["before"].str.strip() + parts["before2"]).str.strip()
+    after = parts["after"].str.strip()
+    units = (before + after)[lambda unit: unit != ""]
+    unit = units.mode().iloc[0] if len(units) else ""
+    if ((before != "") & (after != "")).any() or (units != unit).sum() > (1 - NEARLY_ALL) * len(units):
+        return None
+    body = parts["digits"].str.replace(f"[{BETWEEN}]", "", regex=True)
+    decimal = _decimal_sign(body)
+    if decimal is None:
+        return None
+    decimals = body.str.rpartition(decimal).pipe(lambda split: split[2].where(split[1] != "", "")).str.len()
+    return NumberFormat(str(unit), bool((before != "").any()), decimal, int(decimals.max()))
+
+
+def _decimal_sign(body: Any) -> str | None:
+    """The decimal sign of numbers in digits, points and commas; None if no sign makes sense of all of them."""
+    points, commas = body.str.count(r"\."), body.str.count(",")
+    both = body[(points > 0) & (commas > 0)]
+    if len(both):
+        last = (both.str.rindex(",") > both.str.rindex(".")).unique()
+        decimal = "," if last[0] else "."
+        if len(last) > 1 or (body.str.count(re.escape(decimal)) > 1).any():
+            return None
+        return decimal
+    with_comma, with_point = body[commas > 0], body[points > 0]
+    if len(with_comma) and with_comma.str.match(GROUPED[","]).all():
+        return "." if (points <= 1).all() else None
+    if len(with_comma):
+        is_decimal = (commas <= 1).all() and (not len(with_point) or with_point.str.match(GROUPED["."]).all())
+        return "," if is_decimal else None
+    if (points > 1).any():
+        return "," if with_point.str.match(GROUPED["."]).all() else None
+    return "."
+
+
+def numbers(cells: Any, form: NumberFormat) -> np.ndarray:
+    """Cells (text, NA for gaps) as numbers; NaN for gaps and for what is not a number in this unit."""
+    pd = pandas()
+
+    parts = cells.str.extract(NUMBER)
+    filled = parts.fillna("")
+    unit = filled["before"].str.strip() + filled["before2"] + filled["after"].str.strip()
+    grouping = "." if form.decimal == "," else ","
+    body = filled["digits"].str.replace(f"[{BETWEEN}{grouping}]", "", regex=True).str.replace(form.decimal, ".")
+    values = pd.to_numeric(filled["sign"] + body + filled["power"], errors="coerce")
+    known = parts["digits"].notna() & unit.isin(["", form.unit])
+    return values.where(known).to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+# ---- dates ----
+
+
+def date_format(cells: Any) -> str | None:
+    """The format (as for strftime) of these cells (text, no gaps); None if they are not dates."""
+    pd = pandas()
+    guess = pd.tseries.api.guess_datetime_format
+    few = cells.drop_duplicates().head(GUESSES)
+    # 3.4.2021 has the day first; 3/4/2021 has the month first unless another cell says otherwise.
+    by_point = few.str.contains(r"^\d{1,2}\.\d{1,2}\.", regex=True).any()
+    order = (True, False) if by_point else (False, True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about cells in the other order, which the shares below decide
+        formats = dict.fromkeys(guess(cell, dayfirst=first) for first in order for cell in few)
+    shares = {
+        form: float(pd.to_datetime(cells, format=form, errors="coerce", utc=True).notna().mean())
+        for form in formats
+        if form
+    }
+    best = max(shares, key=lambda form: shares[form], default=None)
+    return best if best is not None and shares[best] >= NEARLY_ALL else None
+
+
+def days(cells: Any, form: str) -> np.ndarray:
+    """Dates (text, NA for gaps) as days since 1970; NaN for gaps and for what is not a date in this format."""
+    pd = pandas()
+
+    return days_of(pd.to_datetime(cells, format=form, errors="coerce", utc=True))
+
+
+def days_of(dates: Any) -> np.ndarray:
+    """A column of pandas' dates as days since 1970, NaN for gaps."""
+    pd = pandas()
+
+    at = pd.to_datetime(dates, utc=True).to_numpy(dtype="datetime64[us]")
+    return np.where(np.isnat(at), np.nan, at.astype(np.int64) / DAY)
+
+
+def date_in(form: str, day: float) -> str:
+    """A day since 1970 as a date in this format, to the nearest second, or day if it has no time."""
+    from datetime import UTC, datetime, timedelta
+
+    whole = form if any(sign in form for sign in ("%H", "%I")) else None
+    day = min(max(day, -719_000.0), 2_900_000.0)  # the years that Python knows
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=round(day * 86_400) if whole else round(day) * 86_400)
+    return at.strftime(form)

@@ -1,0 +1,157 @@
+"""Tables as data sets: plain numbers as they are, anything else by a recipe for each column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gedi.data import tables
+from gedi.data.cells import pandas, text_of
+from gedi.data.columns import NotPlainError, Wanted, encode_labels, missing_labels
+from gedi.data.dataset import Dataset
+from gedi.data.frames import open_frames, split_columns
+from gedi.data.recipe import TableRecipe, plain_recipe
+from gedi.data.recognition import numbers_rows, recognise
+from gedi.data.surprises import Surprises
+
+READ_ROWS = 4096  # at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows in the order of the file, and the columns that go with them into the output."""
+
+    x: np.ndarray
+    beside: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def read_table(path: Path, wanted: Wanted) -> Dataset:
+    """A whole table. Plain numbers without gaps are read as they are; other tables get a recipe, unless ``raw``."""
+    if wanted.raw or wanted.features is not None:
+        return _read_plain(path, wanted)
+    try:
+        data = _read_plain(path, wanted)
+    except NotPlainError:
+        return _read_mixed(path, wanted)
+    if data.feature_names is None:
+        return data if not np.isnan(data.x).any() else _read_mixed(path, wanted)
+    identifies = [numbers_rows(name, data.x[:, j]) for j, name in enumerate(data.feature_names)]
+    if np.isnan(data.x).any() or (any(identifies) and not all(identifies)):
+        return _read_mixed(path, wanted)
+    return replace(data, table=plain_recipe(data.feature_names, data.x))
+
+
+def read_by_recipe(path: Path, wanted: Wanted, recipe: TableRecipe) -> Dataset:
+    """A whole table as a run was trained on it."""
+    wanted = replace(wanted, features=[column.name for column in recipe.used])
+    surprises = Surprises(str(path))
+    try:
+        if not recipe.is_plain:
+            raise NotPlainError
+        data = _read_plain(path, wanted)
+        data = replace(data, x=recipe.filled(data.x, surprises), feature_names=recipe.features, table=recipe)
+    except NotPlainError:
+        file = open_frames(path, wanted)
+        frame = file.whole()
+        features, label = split_columns(file, frame, wanted)
+        data = _dataset(path, frame, recipe.encode(features, surprises), label, recipe)
+    surprises.warn()
+    return data
+
+
+def read_frame(frame: Any, where: str) -> tuple[Any, TableRecipe]:
+    """The rows [n, d] of a data frame, and their recipe; frames of plain numbers without gaps come back unchanged."""
+    pd = pandas()
+
+    kinds = frame.dtypes
+    if all(pd.api.types.is_numeric_dtype(kind) for kind in kinds) and len(frame) and not frame.isna().to_numpy().any():
+        names = [str(name) for name in frame.columns]
+        values = frame.to_numpy(dtype=np.float64)
+        identifies = [numbers_rows(name, values[:, j]) for j, name in enumerate(names)]
+        if all(identifies) or not any(identifies):
+            return frame, plain_recipe(names, values)
+    recipe = recognise(frame, where)
+    return recipe.encode(frame, Surprises(where)), recipe
+
+
+def plain_blocks(path: Path, wanted: Wanted, block_rows: Callable[[int], int]) -> Iterator[np.ndarray]:
+    """A table of plain numbers, in blocks without labels."""
+    table = replace(tables.open_table(path, wanted), label=None)
+    return (values for values, _ in table.blocks(block_rows(len(table.features))))
+
+
+def recipe_blocks(
+    path: Path, wanted: Wanted, recipe: TableRecipe, block_rows: Callable[[int], int], *, keep: bool = False
+) -> Iterator[Block]:
+    """A table as a run was trained on it, in blocks, each with the ids of its rows or, with ``keep``, all its cells."""
+    wanted = replace(wanted, features=[column.name for column in recipe.used])
+    surprises = Surprises(str(path))
+    done = 0
+    if recipe.is_plain and not recipe.ids and not keep:
+        try:
+            for values in plain_blocks(path, wanted, block_rows):
+                yield Block(recipe.filled(values, surprises))
+                done += len(values)
+        except NotPlainError:  # a cell further down; go on from there
+            pass
+        else:
+            surprises.warn()
+            return
+    file = open_frames(path, wanted)
+    for frame in file.blocks(block_rows(len(recipe.features))):
+        done, skipped = max(0, done - len(frame)), done
+        frame = frame.iloc[skipped:]
+        if len(frame):
+            beside = file.names if keep else [name for name in recipe.ids if name in file.names]
+            yield Block(recipe.encode(frame, surprises), {name: cells_of(frame[name]) for name in beside})
+    surprises.warn()
+
+
+def cells_of(column: Any) -> np.ndarray:
+    """The cells of a pandas column as they are, to be written: numbers or text, None for gaps."""
+    pd = pandas()
+
+    if pd.api.types.is_numeric_dtype(column) and not column.isna().any():
+        return column.to_numpy()
+    if pd.api.types.is_datetime64_any_dtype(column):
+        column = column.astype(str).where(column.notna(), None)
+    return column.astype("object").where(column.notna(), None).to_numpy()
+
+
+def _read_plain(path: Path, wanted: Wanted) -> Dataset:
+    table = tables.open_table(path, wanted)
+    blocks, cells = [np.empty((0, len(table.features)))], []
+    for values, labels in table.blocks(READ_ROWS):
+        blocks.append(values)
+        cells += labels
+    y, classes = (None, None) if table.label is None else table.labels(cells)
+    return Dataset(path.stem, np.concatenate(blocks), y, table.names, classes=classes)
+
+
+def _read_mixed(path: Path, wanted: Wanted) -> Dataset:
+    file = open_frames(path, wanted)
+    frame = file.whole()
+    features, label = split_columns(file, frame, wanted)
+    recipe = recognise(features, str(path))
+    return _dataset(path, frame, recipe.encode(features, Surprises(str(path))), label, recipe)
+
+
+def _dataset(path: Path, frame: Any, x: np.ndarray, label: Any, recipe: TableRecipe) -> Dataset:
+    y, classes = (None, None) if label is None else _labels(label, path)
+    ids = {name: cells_of(frame[name]) for name in recipe.ids if name in frame}
+    return Dataset(path.stem, x, y, recipe.features, classes=classes, table=recipe, ids=ids or None)
+
+
+def _labels(column: Any, path: Path) -> tuple[np.ndarray, list[str] | None]:
+    """Labels as whole numbers, and the words they stand for, if they are words."""
+    pd = pandas()
+
+    text = text_of(column)
+    if missing := int(text.isna().sum()):
+        raise missing_labels(path, missing)
+    numbers = pd.to_numeric(text, errors="coerce")
+    return encode_labels(np.asarray(text.astype(object) if numbers.isna().any() else numbers.astype(float)), path)

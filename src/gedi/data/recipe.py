@@ -1,0 +1,228 @@
+"""What the columns of a table hold, and how they become features and are shown again: plain data, saved with a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from gedi.data import cells as cells_
+from gedi.data.checks import did_you_mean, few
+from gedi.data.surprises import Surprises
+from gedi.errors import DataError
+from gedi.settings import Share, make
+
+Kind = Literal["number", "date", "category", "boolean", "id", "text", "constant"]
+NUMERIC, WORDS = ("number", "date"), ("category", "boolean")  # kinds that become features
+OTHER, NO_ANSWER = "other", "missing"  # levels for rare words, and for many gaps
+MOST_DIGITS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of the training table: what it holds, and what a cell of it becomes."""
+
+    name: str
+    kind: Kind
+    why: str = ""  # it was left out, in words
+    missing: Share = 0.0  # share of the training cells that were gaps, or could not be read
+    fill: float | None = None  # of a number or a date: the median, which gaps become
+    unit: str = ""  # of a number: 'EUR'
+    unit_first: bool = False
+    decimal: Literal[".", ","] = "."
+    digits: int | None = None  # of a number: how many follow the decimal sign, at most
+    format: str = ""  # of a date, as for strftime
+    levels: tuple[str, ...] = ()  # of a category: its values
+    shares: tuple[float, ...] = ()  # of a category: how often each level occurs
+
+    def __post_init__(self) -> None:
+        if self.kind in NUMERIC and (self.fill is None or not math.isfinite(self.fill)):
+            raise ValueError(f"the column {self.name!r} has no number for its gaps")
+        if self.digits is not None and not 0 <= self.digits <= MOST_DIGITS:
+            raise ValueError(f"the column {self.name!r} has an impossible number of digits")
+        if self.kind in WORDS:
+            known = len(self.levels) == len(self.shares) == len(set(self.levels)) >= 2
+            if not known or not all(0 <= share <= 1 for share in self.shares):
+                raise ValueError(f"the category {self.name!r} needs at least two levels, with their shares")
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features it becomes: none, one, or one for each level of a category of more than two."""
+        if self.kind in NUMERIC:
+            return [self.name]
+        if self.kind not in WORDS:
+            return []
+        return [f"{self.name}={level}" for level in (self.levels if len(self.levels) > 2 else self.levels[1:])]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its cells are numbers as a computer writes them."""
+        return self.kind == "number" and not self.unit and self.decimal == "."
+
+    @property
+    def in_words(self) -> tuple[str, str]:
+        """What it was read as, and details, for people."""
+        gaps = f"{self.missing:.1%} missing" if self.missing else ""
+        if self.kind in NUMERIC:
+            what = f"number in {self.unit}" if self.unit else self.kind
+            gaps = gaps and f"{gaps}, filled with {self.shown(self.fill or 0.0)}"
+            comma = "decimal comma" if self.decimal == "," else ""
+            return what, "; ".join(filter(None, (self.format, comma, gaps)))
+        if self.kind in WORDS:
+            words = f"{len(self.levels)} values: {few(self.levels)}"
+            return self.kind, "; ".join(filter(None, (words, gaps if NO_ANSWER not in self.levels else "")))
+        return {"id": "id", "text": "left out", "constant": "left out"}[self.kind], self.why
+
+    def shown(self, value: float) -> str | float | int:
+        """A number or a date as the file writes it."""
+        if self.kind == "date":
+            return cells_.date_in(self.format, value)
+        if self.digits is not None:
+            value = round(value, self.digits)
+        if self.is_plain:
+            return int(value) if self.digits == 0 else value
+        text = f"{value:.{MOST_DIGITS}g}" if self.digits is None else f"{value:.{self.digits}f}"
+        text = text.replace(".", self.decimal)
+        return f"{self.unit} {text}".strip() if self.unit_first else f"{text} {self.unit}".strip()
+
+    def encode(self, column: Any, surprises: Surprises) -> np.ndarray:
+        """Features [n, f] of a pandas column."""
+        values = _values(column, self)
+        if self.kind in WORDS:
+            return self._encode_words(values, surprises)
+        read, written = values
+        gaps = ~np.isfinite(read)
+        surprises.note_numbers(self, gaps, written)
+        return np.where(gaps, self.fill or 0.0, read)[:, None]
+
+    def _encode_words(self, words: Any, surprises: Surprises) -> np.ndarray:
+        place = {level: i for i, level in enumerate(self.levels)}
+        gap, other = place.get(NO_ANSWER, -1), place.get(OTHER, -1)
+        codes = np.array([gap if word is None else place.get(word, other) for word in words], dtype=np.int64)
+        surprises.note_words(self, words, place)
+        # A gap or a new word speaks for no level: its features are the shares, which become zero in scaled units.
+        table = np.vstack([np.eye(len(self.levels)), self.shares])
+        return table[codes] if len(self.levels) > 2 else table[codes][:, 1:]
+
+    def decode(self, features: np.ndarray) -> list[Any]:
+        """Features [n, f] as cells: the nearest level of a category, a number in its unit, a date."""
+        if self.kind not in WORDS:
+            return [self.shown(float(value)) for value in features[:, 0]]
+        best = features.argmax(1) if len(self.levels) > 2 else (features[:, 0] > 0.5).astype(int)
+        return [self.levels[int(i)] for i in best]
+
+    def state(self) -> dict[str, Any]:
+        """Plain values, without those that are the defaults."""
+        values = {item.name: (getattr(self, item.name), item.default) for item in fields(self)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, (value, default) in values.items()
+            if default is MISSING or value != default
+        }
+
+
+@dataclass(frozen=True)
+class TableRecipe:
+    """All columns of the training table, in order; turns tables with the same columns into rows of features."""
+
+    columns: list[Column] = field(default_factory=list)
+
+    @property
+    def used(self) -> list[Column]:
+        """The columns that become features."""
+        return [column for column in self.columns if column.features]
+
+    @property
+    def features(self) -> list[str]:
+        """Names of all features, in order."""
+        return [name for column in self.used for name in column.features]
+
+    @property
+    def groups(self) -> dict[str, list[int]]:
+        """The places of each used column's features in a row."""
+        places: dict[str, list[int]] = {}
+        start = 0
+        for column in self.used:
+            places[column.name] = list(range(start, start + len(column.features)))
+            start += len(column.features)
+        return places
+
+    @property
+    def ids(self) -> list[str]:
+        """Names of the columns that tell rows apart."""
+        return [column.name for column in self.columns if column.kind == "id"]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every feature is a plain number: rows are then the table's own numbers."""
+        return all(column.is_plain for column in self.used)
+
+    def encode(self, frame: Any, surprises: Surprises) -> np.ndarray:
+        """The features [n, d] of a data frame; columns it has beyond those of training are ignored."""
+        names = [str(name) for name in frame.columns]
+        for column in self.used:
+            if column.name not in names:
+                hint = did_you_mean(column.name, names, otherwise=f"its columns are {few(map(repr, names))}.")
+                raise DataError(f"{surprises.where} has no column {column.name!r}, which training had: {hint}")
+        blocks = [column.encode(frame.iloc[:, names.index(column.name)], surprises) for column in self.used]
+        return np.hstack(blocks) if blocks else np.empty((len(frame), 0))
+
+    def decode(self, rows: np.ndarray) -> list[dict[str, Any]]:
+        """Rows of features, such as samples, as the table would show them: one mapping per row."""
+        rows = np.asarray(rows, dtype=np.float64)
+        cells = {column.name: column.decode(rows[:, self.groups[column.name]]) for column in self.used}
+        return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
+
+    def together(self) -> list[list[int]]:
+        """Features that share one unit, because they are one category."""
+        return [places for places in self.groups.values() if len(places) > 1]
+
+    def filled(self, rows: np.ndarray, surprises: Surprises) -> np.ndarray:
+        """Plain rows with their gaps filled."""
+        gaps = np.isnan(rows)
+        if not gaps.any():
+            return rows
+        for j, column in enumerate(self.used):
+            surprises.note_numbers(column, gaps[:, j], None)
+        return np.where(gaps, [column.fill or 0.0 for column in self.used], rows)
+
+    def state(self) -> list[dict[str, Any]]:
+        """Plain lists and mappings, ready for JSON or YAML."""
+        return [column.state() for column in self.columns]
+
+    @classmethod
+    def from_state(cls, state: Sequence[Mapping[str, Any]]) -> Self:
+        """The recipe that `state()` describes, checked: the file it comes from is not trusted."""
+        columns = [make(Column, values, f"table.{i}.") for i, values in enumerate(state)]
+        if len({column.name for column in columns}) < len(columns):
+            raise ValueError("the table has two columns of one name")
+        return cls(columns)
+
+
+def plain_recipe(names: Sequence[str], rows: np.ndarray) -> TableRecipe:
+    """The recipe of columns that are plain numbers."""
+    medians = np.median(rows, axis=0)
+    return TableRecipe(
+        [Column(name=str(name), kind="number", fill=float(fill)) for name, fill in zip(names, medians, strict=True)]
+    )
+
+
+def _values(column: Any, as_: Column) -> Any:
+    """Of a category: its words, None for gaps. Else numbers, NaN for gaps, and the text they were read from, if any."""
+    pd = cells_.pandas()
+
+    is_bool = pd.api.types.is_bool_dtype(column)
+    if as_.kind in WORDS:
+        return [None if pd.isna(word) else word for word in cells_.text_of(column)]
+    if as_.kind == "date" and pd.api.types.is_datetime64_any_dtype(column):
+        return cells_.days_of(column), None
+    if as_.kind == "number" and pd.api.types.is_numeric_dtype(column) and not is_bool:
+        return column.to_numpy(dtype=np.float64, na_value=np.nan), None
+    text = cells_.text_of(column)
+    if as_.kind == "date":
+        return cells_.days(text, as_.format), text
+    form = cells_.NumberFormat(as_.unit, as_.unit_first, as_.decimal)
+    return cells_.numbers(text, form), text

@@ -1,0 +1,147 @@
+"""Finds out what each column of a table holds; the answer is a recipe of plain data."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from gedi.data import cells
+from gedi.data.checks import LARGEST, few
+from gedi.data.recipe import NO_ANSWER, OTHER, Column, TableRecipe
+from gedi.errors import DataError
+
+MOST_LEVELS = 20  # of a category; rarer ones are 'other'
+RARE = 0.01  # share of the rows below which a level is 'other'
+MOSTLY_OTHER = 0.5  # of a category that is of no use
+MANY_GAPS = 0.1  # share of the rows from which gaps of a category are a level of their own
+MANY_WORDS = 0.5  # of the words are different: they tell rows apart, and say nothing about groups
+LONG_TEXT = 6  # words in a cell, on average
+FEWEST_ROWS = 20  # that a column with a name has to count; a feature may be 1, 2, 3 by chance
+ID_NAME = re.compile(
+    r"^((?i:unnamed: ?\d+|index|row|rowid|uuid|guid|key|nr|no|(.*[_\-. ])?id(entifier)?)|.*[a-z]I[Dd])$"
+)
+NO_NAME = re.compile(r"^column \d+$")  # what readers call a column without a name
+TRUE_FALSE = [{"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"on", "off"}, {"ja", "nein"}, {"ja", "nee"}]
+TRUE_FALSE += [{"oui", "non"}, {"si", "no"}, {"sí", "no"}]
+
+
+def recognise(frame: Any, where: str) -> TableRecipe:
+    """What each column of a data frame holds; ``where`` names the frame in messages."""
+    names = [str(name) for name in frame.columns]
+    if twice := sorted({name for name, count in Counter(names).items() if count > 1}):
+        raise DataError(f"{where} has several columns named {few(map(repr, twice))}: rename them.")
+    recipe = TableRecipe([column_of(frame.iloc[:, i], name) for i, name in enumerate(names)])
+    if not recipe.used:
+        what = "; ".join(f"{column.name!r}: {column.why}" for column in recipe.columns[:5])
+        raise DataError(f"{where} has no columns to learn from ({what}): add a column of numbers or categories.")
+    return recipe
+
+
+def column_of(column: Any, name: str) -> Column:
+    """What one pandas column holds."""
+    pd = cells.pandas()
+
+    types = pd.api.types
+    column = column.infer_objects()
+    if types.is_complex_dtype(column):
+        raise DataError(f"Column {name!r} holds complex numbers: pass real and imaginary parts as separate columns.")
+    if types.is_timedelta64_dtype(column):
+        column = column.dt.total_seconds() / 86_400
+    if types.is_datetime64_any_dtype(column):
+        dates = cells.days_of(column)
+        has_time = bool((dates[~np.isnan(dates)] % 1).any())
+        return _numeric(name, dates, None, kind="date", format="%Y-%m-%d %H:%M:%S" if has_time else "%Y-%m-%d")
+    if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        whole = types.is_integer_dtype(column) or None
+        return _numeric(name, values, None, kind="number", digits=0 if whole else None)
+    text = cells.text_of(column)
+    known = text.dropna()
+    if not len(known):
+        return Column(name=name, kind="constant", why="empty", missing=1.0)
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        if (form := cells.number_format(known)) is not None:
+            more: dict[str, Any] = {"unit": form.unit, "unit_first": form.unit_first, "decimal": form.decimal}
+            return _numeric(name, cells.numbers(text, form), text, kind="number", digits=_digits(known, form), **more)
+        if (shape := cells.date_format(known)) is not None:
+            return _numeric(name, cells.days(text, shape), text, kind="date", format=shape)
+    return _words(name, text)
+
+
+def _digits(known: Any, form: cells.NumberFormat) -> int | None:
+    """Digits after the decimal sign; None where a power of ten says otherwise."""
+    return None if known.str.contains(r"\d[eE][+-]?\d").any() or form.digits > 10 else form.digits
+
+
+def _numeric(name: str, values: np.ndarray, text: Any, *, kind: Any, **more: Any) -> Column:
+    """A column of numbers or dates, unless it is constant or only tells rows apart."""
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise DataError(f"Column {name!r} holds inf in row {int(infinite.argmax())}: correct that cell, or empty it.")
+    found = values[~np.isnan(values)]
+    missing = 1 - len(found) / len(values)
+    if not len(found) or (found == found[0]).all():
+        shown = "empty" if not len(found) else f"always {found[0]:g}"
+        return Column(name=name, kind="constant", why=shown, missing=missing)
+    if (largest := np.abs(found).max()) > LARGEST:
+        raise DataError(f"Column {name!r} holds {largest:.3g}, whose square overflows: divide it by a power of ten.")
+    if kind == "number" and not more.get("unit") and numbers_rows(name, values):
+        return Column(name=name, kind="id", why="numbers the rows", missing=missing)
+    return Column(name=name, kind=kind, missing=missing, fill=float(np.median(found)), **more)
+
+
+def numbers_rows(name: str, values: np.ndarray) -> bool:
+    """Whether numbers only count the rows, or are unique in a column whose name says that it identifies them."""
+    if np.isnan(values).any() or (values % 1).any():
+        return False
+    enough = len(values) >= FEWEST_ROWS or bool(NO_NAME.match(name))
+    counts = enough and bool((np.diff(values) == 1).all()) and values[0] in (0, 1)
+    return counts or (bool(ID_NAME.match(name.strip())) and len(np.unique(values)) == len(values))
+
+
+def _words(name: str, text: Any) -> Column:
+    """A column of words: a category, an id, or text."""
+    missing = float(text.isna().mean())
+    known = text.dropna()
+    counts = Counter(known.tolist())
+    different, many = len(counts), len(counts) > max(MOST_LEVELS, MANY_WORDS * len(known))
+    if different == len(known) and (bool(ID_NAME.match(name.strip())) or (many and not known.str.contains(" ").any())):
+        return Column(name=name, kind="id", why="a different word in every row", missing=missing)
+    if different > MOST_LEVELS and known.str.count(r"\s+").mean() >= LONG_TEXT - 1:
+        return Column(name=name, kind="text", why="free text", missing=missing)
+    if many:
+        why = f"{different:,} different words in {len(known):,} rows"
+        return Column(name=name, kind="text", why=why, missing=missing)
+    if different == 1 and missing < MANY_GAPS:
+        return Column(name=name, kind="constant", why=f"always {next(iter(counts))!r}", missing=missing)
+    category = _category(name, counts, len(text), missing)
+    if dict(zip(category.levels, category.shares, strict=True)).get(OTHER, 0.0) > MOSTLY_OTHER:
+        return Column(name=name, kind="text", why=f"{different:,} different words, most of them rare", missing=missing)
+    return category
+
+
+def _category(name: str, counts: Counter[str], rows: int, missing: float) -> Column:
+    """The frequent words are levels; rare ones are 'other', and many gaps are a level of their own."""
+    frequent = {word for word, count in counts.most_common(MOST_LEVELS) if count >= RARE * rows and word != OTHER}
+    if len(frequent) < 2:
+        frequent |= {word for word, _ in counts.most_common(2)}
+    shares = {word: counts[word] / rows for word in sorted(frequent)}
+    rest = sum(count for word, count in counts.items() if word not in frequent)
+    if rest:
+        shares[OTHER] = rest / rows
+    if missing >= MANY_GAPS or len(shares) < 2:
+        shares[NO_ANSWER] = missing
+    else:
+        shares = {word: share / (1 - missing) for word, share in shares.items()}
+    is_boolean = {word.lower() for word in shares} in TRUE_FALSE
+    levels = list(shares)
+    return Column(
+        name=name,
+        kind="boolean" if is_boolean else "category",
+        missing=missing,
+        levels=tuple(levels),
+        shares=tuple(shares[word] for word in levels),
+    )
