@@ -148,6 +148,7 @@ def build_parser() -> Parser:
     reproduce.add_argument("--scale", choices=SCALES, default="laptop", help="size of the runs (default: laptop)")
     reproduce.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: by scale)")
     reproduce.add_argument("--out", metavar="DIR", help="default: results/SCALE")
+    reproduce.add_argument("--data", metavar="FOLDER", help="files of a public benchmark (default: in $GEDI_DATA)")
     reproduce.add_argument("--jobs", type=int, default=2, metavar="N", help="processes, one thread each (default: 2)")
 
     command("methods", run_methods, "the methods for --method, with the equations of their terms", "gedi methods")

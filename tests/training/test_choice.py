@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from gedi.data.neighbours import neighbour_table
 from gedi.nets import LinearHeads
 from gedi.training import choice
-from gedi.training.choice import HEAD, choose_clusters, compare, find_starts, place_clusters, unexplained
+from gedi.training.choice import HEAD, best_of, choose_clusters, compare, find_starts, place_clusters, unexplained
 from gedi.training.config import override
 from gedi.training.engine import Engine
 from gedi.training.fit import fit_rows
@@ -201,15 +201,18 @@ def test_the_sizes_of_a_start_that_won_are_expected_from_then_on(at_the_choice, 
     assert run.views(batch, batch.x, batch.x).marginals is run.state.marginals
 
 
-@pytest.mark.parametrize(("outliers", "winner"), [(0.0, "mixture"), (0.05, "kmeans")])
-def test_a_cut_that_only_separates_outliers_loses_to_one_that_says_more(at_the_choice, monkeypatch, outliers, winner):
+@pytest.mark.parametrize(("share", "winner"), [(0.05, "half"), (0.07, "few")])
+def test_a_cut_that_only_separates_outliers_loses_to_one_that_says_more(share, winner):
     """Cutting off two outliers leaves nothing unexplained, but says little; a large difference counts for more."""
-    run = at_the_choice(heads__random=0, objective=(), heads__starts=("kmeans", "mixture"))
-    few, half = (np.arange(80) < 2).astype(int), TRUTH
-    run.state.starts = torch.as_tensor(np.stack([few, half]))
-    judgements = {2: 0.0, 40: 0.05 + outliers}
-    monkeypatch.setattr(choice, "unexplained", lambda labels, pairs: judgements[int(min(np.bincount(labels)))])
-    assert compare(run, has_head=False)[0] == winner
+    said = {"few": 0.1, "half": 0.7}
+    assert best_of({"few": 0.0, "half": share}, {"few": 0.0, "half": 0.0}, said) == winner
+
+
+@pytest.mark.parametrize(("nats", "winner"), [(0.1, "valley"), (0.2, "gaussian")])
+def test_pairs_decide_unless_held_out_rows_are_clearly_more_likely(nats, winner):
+    """Twice the share (log 2) counts as much as 0.17 nats a row."""
+    said = dict.fromkeys(["valley", "gaussian"], 0.7)
+    assert best_of({"valley": 0.19, "gaussian": 0.39}, {"valley": 0.0, "gaussian": nats}, said) == winner
 
 
 @pytest.mark.parametrize(("share", "winner"), [(0.16, "kmeans"), (0.14, "neighbours")])
@@ -219,6 +222,7 @@ def test_where_neighbours_judge_a_cut_of_them_has_to_be_clearly_better(at_the_ch
     run.state.starts = torch.as_tensor(np.stack([TRUTH, np.arange(80) < 30]))
     judgements = {40: 0.2, 30: share}
     monkeypatch.setattr(choice, "unexplained", lambda labels, pairs: judgements[int(min(np.bincount(labels)))])
+    monkeypatch.setattr(choice, "held_out_log_likelihood", lambda x, labels: 0.0)
     assert compare(run, has_head=False)[0] == winner
 
 

@@ -23,7 +23,14 @@ def run_reproduce(args: argparse.Namespace) -> None:
     experiment = find(args.name)
     folder = Path(args.out or f"results/{args.scale}")
     began = time.monotonic()
-    outcome = experiment.run(scale=args.scale, seeds=args.seeds, out=folder, jobs=args.jobs, say=partial(say, err))
+    outcome = experiment.run(
+        scale=args.scale,
+        seeds=args.seeds,
+        out=folder,
+        jobs=args.jobs,
+        say=partial(say, err),
+        data=Path(args.data) if args.data else None,
+    )
     _show(outcome)
     say(err, f"{time.monotonic() - began:.0f} s")
 

@@ -41,6 +41,7 @@ class Request(NamedTuple):
     out: Path
     jobs: int  # worker processes
     say: Say
+    data: Path | None = None  # folder of a public benchmark; None: in the data folder
 
 
 @dataclass
@@ -72,12 +73,17 @@ class Experiment:
     name: str
     module: str
     laptop_seeds: int = 1
+    takes_data: bool = False  # reads a public benchmark, from the folder given with --data
 
-    def run(self, scale: str, seeds: int | None, out: Path, jobs: int, say: Say) -> Outcome:
+    def run(
+        self, scale: str, seeds: int | None, out: Path, jobs: int, say: Say, *, data: Path | None = None
+    ) -> Outcome:
         """Run the fits that are missing, write ``out/NAME.json`` and the pictures, and return the table."""
         if jobs < 1:
             raise ConfigError(f"The number of worker processes must be at least 1, got {jobs}.")
-        request = Request(self.name, budget(scale, seeds, laptop_seeds=self.laptop_seeds), out, jobs, say)
+        if data is not None and not self.takes_data:
+            raise ConfigError(f"{self.name} has its own data: --data is for {', '.join(_taking_data())}.")
+        request = Request(self.name, budget(scale, seeds, laptop_seeds=self.laptop_seeds), out, jobs, say, data)
         out.mkdir(parents=True, exist_ok=True)
         # Imported late: torch and matplotlib take seconds to import, and `gedi --help` must not wait for them.
         module = import_module(f"gedi.experiments.{self.module}")
@@ -107,8 +113,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("table-robustness", "table_robustness", laptop_seeds=2),
         Experiment("table-stability", "table_stability_divergence", laptop_seeds=100),
         Experiment("table-divergence", "table_stability_divergence", laptop_seeds=3),
+        Experiment("table-clustering", "table_clustering", takes_data=True),
     )
 }
+
+
+def _taking_data() -> list[str]:
+    return [name for name, experiment in EXPERIMENTS.items() if experiment.takes_data]
 
 
 def find(name: str) -> Experiment:

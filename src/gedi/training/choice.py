@@ -14,12 +14,15 @@ from gedi.nets import Prototypes
 from gedi.nets.densities import evaluating
 from gedi.objectives.clustering import kmeans_partition
 from gedi.objectives.term import constraint_of
+from gedi.training.evidence import held_out_log_likelihood
 from gedi.training.start import NEIGHBOURS, directions, find_start, sample_of, tightest_kmeans
 
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
 NOTHING, MORE = 0.06, 1.5  # clusters that leave hardly more unexplained than this and say so much more are preferred
+ROUNDING = 0.01  # unexplained shares that differ by less are about the same
+PER_NAT = 4.0  # held-out likelihood: a nat per row counts as much as e^4 times the unexplained share
 CLEARLY = 0.75  # where neighbours judge, a cut of their graph has to be this much better: it looks for nothing else
 NEARLY, HARDLY = 1.03, 0.002  # heads whose objective is at most so many times the lowest, plus this, are as good
 HEAD = "a head"  # what the best of the heads is called among the candidates
@@ -115,18 +118,34 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     if len(candidates) == 1:
         return (*next(iter(candidates.items())), {})
     places, walks = sample_of(len(run.x), 0), _walks(run)
-    if run.state.pairs is not None:
-        pairs = run.state.pairs.cpu().numpy()
-    else:
-        pairs = walked_pairs(run, places) if walks else neighbour_pairs(run, places)
-    judged = {name: unexplained(labels[places], pairs) + broken(run, labels) for name, labels in candidates.items()}
+    pairs = [neighbour_pairs(run, places)]
+    if walks:
+        pairs += [walked_pairs(run, places) if run.state.pairs is None else run.state.pairs.cpu().numpy()]
+    judged = {
+        name: float(np.mean([unexplained(labels[places], each) for each in pairs])) + broken(run, labels)
+        for name, labels in candidates.items()
+    }
     own = None if walks else "neighbours"
     compared = {name: share / CLEARLY if name == own else share for name, share in judged.items()}
+    x = directions(run)[places]
+    likely = {name: held_out_log_likelihood(x, labels[places]) for name, labels in candidates.items()}
     said = {name: entropy(labels[places]) for name, labels in candidates.items()}
-    winner = min(compared, key=lambda name: compared[name])
-    richer = [name for name in compared if compared[name] <= NOTHING and said[name] > MORE * said[winner]]
-    winner = min(richer or [winner], key=lambda name: compared[name])
-    return winner, candidates[winner], judged
+    return (winner := best_of(compared, likely, said)), candidates[winner], judged
+
+
+def best_of(unexplained: dict[str, float], likely: dict[str, float], said: dict[str, float]) -> str:
+    """The candidate with the lowest unexplained share, unless others explain clearly better where rows lie.
+
+    Pairs see valleys between clusters of any shape. Where clusters touch, there is no valley, and pairs prefer whatever
+    border is short; there the likelihood of held-out rows decides. A cut that only separates a few outliers leaves
+    nothing unexplained, either: candidates that leave hardly more, and say much more, are preferred to it.
+    """
+    score = {name: np.log(unexplained[name] + ROUNDING) - PER_NAT * likely[name] for name in unexplained}
+    winner = min(score, key=lambda name: score[name])
+    if unexplained[winner] > NOTHING:
+        return winner
+    richer = [name for name in score if unexplained[name] <= NOTHING and said[name] > MORE * said[winner]]
+    return min(richer or [winner], key=lambda name: score[name])
 
 
 def _walks(run: Engine) -> bool:

@@ -1,0 +1,34 @@
+"""The likelihood of held-out rows under a Gaussian per cluster."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.datasets import make_blobs
+
+from gedi.training.evidence import held_out_log_likelihood
+
+ROUND, TRUTH = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+
+
+def test_right_clusters_explain_held_out_rows_better_than_wrong_ones():
+    random = np.random.default_rng(0).permutation(TRUTH)
+    merged, split = np.minimum(TRUTH, 1), np.where(ROUND[:, 0] > 0, TRUTH, TRUTH + 3)
+    scores = [held_out_log_likelihood(ROUND, labels) for labels in (TRUTH, split, merged, random)]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_with_one_cluster_it_is_the_likelihood_of_a_gaussian():
+    x = np.random.default_rng(1).normal(size=(2000, 3)) @ np.diag([1.0, 3.0, 0.2])
+    least = np.sort(multivariate_normal(np.zeros(3), np.diag([1.0, 9.0, 0.04])).logpdf(x))[40:]
+    assert held_out_log_likelihood(x, np.zeros(2000, int)) == pytest.approx(least.mean(), abs=0.01)
+
+
+def test_the_numbers_of_clusters_do_not_matter():
+    assert held_out_log_likelihood(ROUND, TRUTH) == held_out_log_likelihood(ROUND, np.array([7, 0, 3])[TRUTH])
+
+
+@pytest.mark.parametrize("rows", [5, 12])
+def test_it_is_finite_for_clusters_of_one_row_and_constant_columns(rows):
+    x = np.random.default_rng(0).normal(size=(rows, 4))
+    x[:, 1] = 2.0
+    assert np.isfinite(held_out_log_likelihood(x, np.arange(rows)))
