@@ -1,26 +1,21 @@
 """Charts are compact, the same every time, and show what is in the data."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from gedi.data import Dataset
-from gedi.report.charts import (
-    clusters_as_traces,
-    describe,
-    differences,
-    histograms,
-    profile_chart,
-    profiles,
-    two_directions,
-)
-from gedi.report.comparison import differing, matched
+from gedi.report.answer import column_table
+from gedi.report.charts import View, cloud, histograms, two_directions
+from gedi.report.comparison import differing
 from gedi.report.data_sample import sample_of
+from gedi.report.differences import Column, columns_of, differences, strongest
 from gedi.report.history import CURVE_POINTS, History, training_charts
-from gedi.report.look import PALETTE, SYMBOLS, colour, compact, literal, percent, short, symbol
-from gedi.report.measures import Answers, few
+from gedi.report.look import PALETTE, SYMBOLS, colour, compact, literal, percent, rgb, short, side_by_side, symbol
+from gedi.report.measures import few
+from gedi.report.records import number_of_clusters
+from gedi.report.rivals import matched, rival_clusterings
 
 rng = np.random.default_rng(0)
 
@@ -55,8 +50,52 @@ def test_a_share_is_never_rounded_to_all_or_nothing(share, text):
     assert percent(share) == f"{text}\u00a0%"
 
 
-def test_fifty_six_clusters_look_different():
-    assert len({(colour(k), symbol(k)) for k in range(56)}) == 56 == len(PALETTE) * len(SYMBOLS)
+# What red, green and blue light become for readers who lack one kind of cone (Machado et al. 2009), in linear light.
+COLOUR_BLIND = {
+    "nothing": np.eye(3),
+    "red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def as_seen(colours, lacking):
+    """CIELAB coordinates: colours 10 apart are easy to tell apart side by side."""
+    light = np.asarray(colours) / 255
+    light = np.where(light <= 0.04045, light / 12.92, ((light + 0.055) / 1.055) ** 2.4)
+    light = np.clip(light @ np.asarray(COLOUR_BLIND[lacking]).T, 0, 1)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    x, y, z = np.cbrt(np.maximum(light @ to_xyz.T / [0.9505, 1, 1.089], 0.0089)).T
+    return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=1)
+
+
+@pytest.mark.parametrize("lacking", COLOUR_BLIND)
+def test_twenty_clusters_stay_apart_for_every_reader(lacking):
+    assert len(PALETTE) == len(set(PALETTE)) == 20
+    seen = as_seen([rgb(k) for k in range(20)], lacking)
+    assert ((seen[:, 0] > 25) & (seen[:, 0] < 85)).all(), "visible on white and on black"
+    for i in range(20):
+        for j in range(i):
+            apart = np.linalg.norm(seen[i] - seen[j])
+            assert apart > 20 if lacking == "nothing" else apart > 10 or symbol(i) != symbol(j), (i, j)
+
+
+def test_more_clusters_than_colours_still_look_different():
+    assert len({(colour(k), symbol(k)) for k in range(140)}) == 140 == len(PALETTE) * len(SYMBOLS)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((60_123.4, 31_050.2), ("60,000", "31,000")),
+        ((0.1234, 0.1236), ("0.12340", "0.12360")),
+        ((-0.04, 3.0), ("0.0", "3.0")),
+        ((7.0, 7.0), ("7.00", "7.00")),
+        ((3e15, 1.0), ("3e+15", "1")),
+    ],
+)
+def test_two_numbers_have_the_digits_in_which_they_differ(values, text):
+    assert side_by_side(*values) == text
 
 
 def test_plotly_shows_names_unchanged():
@@ -71,12 +110,14 @@ def test_few_points_stand_for_many_always_the_same_ones():
     assert len(few(10_000, 100)) == 100 and few(10_000, 100)[-1] == 9_999
 
 
-def test_every_point_is_in_the_trace_of_its_cluster():
+def test_a_cloud_has_its_points_once_and_a_group_for_each_in_every_view():
     points, cluster = rng.normal(size=(30, 2)), np.arange(30) % 3
-    traces = clusters_as_traces(points, cluster, places=np.arange(30))
-    assert [trace["name"] for trace in traces] == ["cluster 0", "cluster 1", "cluster 2"]
-    assert traces[1]["customdata"] == list(range(1, 30, 3))
-    assert len({(t["marker"]["color"], t["marker"]["symbol"]) for t in traces}) == 3
+    views = [View("gedi", cluster), View("labels", cluster[::-1], ["<a>", "b", "c"], "not used")]
+    made = cloud(points, views, text=[f"row {i}" for i in range(30)], shown=np.array([4, 9]))
+    assert made["cloud"]["text"] == ["row 4", "row 9"] and len(made["cloud"]["x"]) == 2
+    first, second = made["cloud"]["views"]
+    assert first == {"name": "gedi", "group": [1, 0], "names": None, "note": ""}
+    assert second == {"name": "labels", "group": [1, 2], "names": ["&lt;a&gt;", "b", "c"], "note": "not used"}
 
 
 def test_the_map_keeps_distances_and_does_not_flip():
@@ -96,21 +137,6 @@ def test_histograms_count_every_row_and_outliers_at_the_edge():
     assert far_trace["y"][0] == 100 and max(own_trace["y"]) < made["layout"]["yaxis"]["range"][1] < 100
 
 
-@pytest.mark.parametrize("has_density", [True, False])
-def test_a_row_in_words_has_no_log_p_without_a_trained_density(has_density):
-    model = SimpleNamespace(
-        has_density=has_density, predict_proba=lambda x: np.array([[0.25, 0.75]]), score_samples=lambda x: [2.0]
-    )
-    words = describe(Answers(model, np.zeros((1, 2))), 0, ["<cat>"]).split("<br>")
-    density = ["log p 2"] if has_density else []
-    assert words == [
-        "row 0 of the sample",
-        "cluster 1, probability 0.750",
-        *density,
-        "label &lt;cat&gt; (not used in training)",
-    ]
-
-
 # ---- training ----
 
 
@@ -122,7 +148,7 @@ def test_stages_follow_each_other_and_every_measure_is_one_curve():
     assert history.curve("generative") == ([50, 100, 150], [1.0, 2.0, 3.0])
     charts = training_charts(history)
     assert set(charts) == {"gap", "objective", "losses"}
-    assert [trace["name"] for trace in charts["gap"]["data"]] == ["energy gap"]
+    assert [trace["name"] for trace in charts["gap"]["data"]] == ["gap in log p"]
     names = {trace["name"] for trace in charts["losses"]["data"]}
     assert names == {"neutral head, ends of walks", "agreement with the start"}
 
@@ -150,7 +176,7 @@ def test_a_run_without_step_2_has_no_choice():
 def test_the_guards_events_are_marked_where_they_happened():
     event = line("step2", 30, seen="<b>gap</b>", action="rolled back", remedy="lower it")
     history = History([line("step1", 100, generative=1.0), line("step2", 50, generative=1.0), event], [event])
-    (mark,) = (trace for trace in training_charts(history)["gap"]["data"] if trace["name"] == "guard")
+    (mark,) = (trace for trace in training_charts(history)["gap"]["data"] if trace["name"] == "event")
     assert mark["x"] == [130] and mark["text"] == ["&lt;b&gt;gap&lt;/b&gt;: rolled back"]
     assert history.event_rows() == [["step2", "30", "<b>gap</b>", "rolled back", "lower it"]]
 
@@ -176,27 +202,65 @@ def test_long_curves_are_thinned_and_keep_their_end():
 # ---- rows ----
 
 
-def test_the_column_that_tells_a_cluster_apart_comes_first():
+def test_the_column_that_tells_a_cluster_apart_comes_first_in_its_own_units():
     cluster = np.repeat([0, 1], 200)
     x = rng.normal(size=(400, 5))
-    x[:, 3] += 10 * cluster
-    sample = sample_of(Dataset("d", x, None, list("abcde")))
-    found = differences(x, cluster, 3)
-    assert found[1, 3] == pytest.approx(-found[0, 3]) and found[1, 3] > 1.8
-    assert np.isnan(found[2]).all()
-    made = profiles(sample, cluster, found)
-    assert [(p.cluster, p.rows, p.differences[0][0], len(p.differences)) for p in made] == [
-        (0, 200, "d", 1),
-        (1, 200, "d", 1),
-    ]
-    heat = profile_chart(sample, found)
-    assert heat is not None and heat["layout"]["yaxis"]["ticktext"] == list("edcba")
+    x[:, 3] = 31_000 + 29_000 * cluster + rng.normal(size=400)
+    found = differences(columns_of(sample_of(Dataset("d", x, None, list("abcde")))), cluster, 3)
+    assert [(one.column, one.text) for one in strongest(found[1])] == [("d", "60,000 (others 31,000)")]
+    assert found[1][3].strength == pytest.approx(-found[0][3].strength) and found[1][3].strength > 1.8
+    assert found[2] == []
+    table = column_table(found)
+    assert table is not None and table["clusters"] == [0, 1]
+    assert (table["lines"][0]["name"], [cell["text"] for cell in table["lines"][0]["cells"]]) == (
+        "d",
+        ["31,000", "60,000"],
+    )
 
 
-def test_one_cluster_of_all_rows_has_no_profile():
+def test_words_and_yes_or_no_are_compared_by_their_shares():
+    cluster = np.repeat([0, 1], 100)
+    city = np.where(np.arange(200) < 61, "Antwerp", "Ghent")
+    member = (np.arange(200) % 100 < np.where(cluster, 80, 10)).astype(float)
+    first, second = differences([Column("city", city), Column("member", member)], cluster, 2)
+    assert first[0].text in ("Antwerp 61\u00a0% (others 0\u00a0%)", "Ghent 39\u00a0% (others 100\u00a0%)")
+    assert second[1].text == "80\u00a0% (others 10\u00a0%)" and second[1].strength > 1
+
+
+def test_gaps_and_constant_columns_set_nothing_apart():
+    cluster = np.repeat([0, 1], 3)
+    columns = [Column("gaps", np.array([np.nan, np.nan, np.nan, 1, 2, 3])), Column("same", np.full(6, 7.5))]
+    for line in differences(columns, cluster, 2):
+        assert strongest(line) == [] and line[0].text == "– (others –)"
+
+
+def test_one_cluster_of_all_rows_is_not_set_apart():
     x = rng.normal(size=(20, 3))
-    found = differences(x, np.zeros(20, dtype=int), 2)
-    assert profile_chart(sample_of(Dataset("d", x)), found) is None
+    found = differences(columns_of(sample_of(Dataset("d", x))), np.zeros(20, dtype=int), 2)
+    assert found == [[], []] and column_table(found) is None
+
+
+@pytest.mark.parametrize("junk", [None, 7, {"chosen": "3"}, {"chosen": 3, "curve": [1]}])
+def test_the_number_of_clusters_is_told_if_it_was_searched_for(junk):
+    assert number_of_clusters({"number": junk}) is None
+    found = {"chosen": 3, "runner_up": 5, "sure": False, "curve": {"2": 0.1, "3": 0.9, "5": 0.8, "x": 1, "4": "high"}}
+    told = number_of_clusters({"number": found})
+    assert told == {"chosen": 3, "runner_up": 5, "sure": False, "curve": {2: 0.1, 3: 0.9, 5: 0.8}}
+
+
+# ---- rivals ----
+
+
+@pytest.mark.parametrize("width", [2, 40])
+def test_rivals_find_clear_groups(width):
+    group = np.repeat([0, 1, 2], 30)
+    found = rival_clusterings(rng.normal(size=(90, width)) * 0.1 + 5 * group[:, None], 3)
+    assert set(found) == {"k-means", "Gaussian mixture"}
+    assert all((matched(group, cluster) == group).all() for cluster in found.values())
+
+
+def test_fewer_different_rows_than_clusters_have_no_rivals():
+    assert rival_clusterings(np.zeros((20, 2)), 3) == {}
 
 
 # ---- several runs ----

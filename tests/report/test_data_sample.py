@@ -10,7 +10,7 @@ from safetensors.torch import save
 from gedi.data import Dataset
 from gedi.errors import RunError
 from gedi.report import data_sample
-from gedi.report.data_sample import FILE, read_sample, sample_of, write_sample
+from gedi.report.data_sample import FILE, DataSample, read_sample, sample_of, write_sample
 
 ABOUT = {"name": "rows", "total": 3, "feature_names": ["a", "b"]}
 
@@ -45,6 +45,18 @@ def test_a_large_set_is_cut_to_a_sample_whose_labels_stay_with_their_rows():
     assert found.feature(0) == "feature 0"
 
 
+def test_a_row_keeps_its_number_and_id_when_it_is_drawn_and_stored(tmp_path, monkeypatch):
+    monkeypatch.setattr(data_sample, "ROWS", 5)
+    x = np.arange(4000.0)[:, None]
+    found = sample_of(Dataset("d", x, files=[f"{i}.png" for i in range(4000)]))
+    write_sample(found, tmp_path)
+    back = read_sample(tmp_path, 1)
+    assert back is not None and len(back.rows) == 5
+    assert [back.row_name(i) for i in range(5)] == [f"row {int(x):,} · {int(x)}.png" for x in found.rows[:, 0]]
+    old = DataSample("d", x[:2], 2)
+    assert old.row_name(1) == "row 1 of the sample"
+
+
 def test_labels_keep_their_names(tmp_path, monkeypatch):
     data = Dataset("d", np.eye(2), np.array([1, 0]), classes=["cat", "dog"])
     write_sample(sample_of(data), tmp_path)
@@ -72,6 +84,8 @@ def test_a_folder_without_a_sample_has_none(tmp_path):
         ({"rows": torch.zeros(3, 2, dtype=torch.int64)}, None),
         ({"rows": torch.full((3, 2), torch.nan)}, None),
         ({"rows": torch.zeros(3, 2), "labels": torch.zeros(2, dtype=torch.int64)}, None),
+        ({"rows": torch.zeros(3, 2), "places": torch.zeros(2, dtype=torch.int64)}, None),
+        ({"rows": torch.zeros(3, 2)}, ABOUT | {"ids": ["a"]}),
         ({"rows": torch.zeros(3, 2), "more": torch.zeros(1)}, None),
         ({"labels": torch.zeros(3, dtype=torch.int64)}, None),
         ({"rows": torch.zeros(3, 2)}, {"name": "x"}),

@@ -12,10 +12,10 @@ from gedi.cli import main
 from gedi.commands.report import write_run_report
 from gedi.evaluation import nmi
 from gedi.report.data_sample import FILE
-from gedi.report.run_page import left_out
+from gedi.report.records import left_out
 
-LARGEST = 8_000_000
-SECTIONS = ["verdict", "clusters", "stability", "embedding", "training", "cost", "settings", "provenance"]
+LARGEST = {"rows": 3_000_000, "images": 5_000_000}  # bytes
+FOLDED = ["stability", "embedding", "training", "cost", "settings", "provenance"]
 
 
 def text_of(path):
@@ -50,16 +50,46 @@ def report(*words):
 
 def test_a_fit_ends_with_a_page_of_its_kind_of_data(moons_run, digits_run, image_run, wide_run):
     kinds = {
-        moons_run: ["labels", "plane", "ood"],
-        digits_run: ["labels", "exemplars", "map", "samples", "ood"],
-        image_run: ["labels", "exemplars", "map", "samples", "ood"],
-        wide_run: ["profiles", "map", "ood"],
+        moons_run: ["answer", "map", "columns", "labels", "density", "diagnostics"],
+        digits_run: ["answer", "map", "unsure", "labels", "density", "samples", "diagnostics"],
+        image_run: ["answer", "map", "unsure", "labels", "density", "samples", "diagnostics"],
+        wide_run: ["answer", "map", "columns", "density", "diagnostics"],
     }
     for run, sections in kinds.items():
         page = text_of(run / "report.html")
-        assert set(ids(page)) == {*SECTIONS, *sections}
-        assert len(page.encode()) < LARGEST
-        assert set(re.findall(r'href="#([a-z]+)"', page)) == {*ids(page), "main"}
+        assert ids(page) == sections
+        assert len(page.encode()) < LARGEST["images" if "unsure" in sections else "rows"]
+        assert set(re.findall(r'href="#([a-z]+)"', page)) == {*ids(page), "main"} - {"unsure"}
+        assert all(f'<details id="{name}">' in page for name in FOLDED)
+
+
+def test_the_answer_is_in_the_datas_own_words(runs_of_other_columns):
+    (run, _), _ = runs_of_other_columns
+    page = own_part(text_of(run / "report.html"))
+    answer = page[page.index('<section id="answer"') : page.index('<section id="map"')]
+    said = {(a, b) for a, b in re.findall(r"<b>[bc]</b> (\S+) \(others (\S+)\)", answer)}
+    assert said and all({round(float(a)), round(float(b))} == {0, 6} for a, b in said)
+    assert re.search(r'Clusters: <span class="badge (good|fair|poor)">', answer)
+    assert len(re.findall(r"row \d+</td>", answer)) == 2, "one typical row of each cluster, by its own number"
+
+
+def test_no_page_speaks_the_engineers_language(moons_run, digits_run):
+    for run in (moons_run, digits_run):
+        page = own_part(text_of(run / "report.html"))
+        page = page[page.index('<section id="map"') : page.index('<details id="settings"')]
+        said = re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>|<script.*?</script>", "", page, flags=re.DOTALL))
+        assert not re.search(r"\b(nats?|spheres?|guards?|energy)\b", said, re.IGNORECASE)
+
+
+def test_the_number_of_clusters_found_is_shown_with_its_runner_up(moons_run, copy):
+    run = copy(moons_run)
+    results = json.loads(text_of(run / "results.json"))
+    number = {"chosen": 2, "runner_up": 3, "sure": False, "curve": {"2": 0.9, "3": 0.8, "4": 0.1}}
+    (run / "results.json").write_text(json.dumps(results | {"number": number}))
+    assert report(run) == 0
+    page = own_part(text_of(run / "report.html"))
+    assert "<strong>2 clusters</strong>, but is not sure; the next best number is 3." in page
+    assert 'data-chart="number"' in page and 'data-chart="number"' not in text_of(moons_run / "report.html")
 
 
 def test_everything_on_a_page_has_a_text_for_screen_readers(moons_run, image_run, wide_run):
@@ -69,7 +99,7 @@ def test_everything_on_a_page_has_a_text_for_screen_readers(moons_run, image_run
         assert all(
             re.search(r'aria-label="[^"]{10,}', chart) for chart in re.findall(r"<div[^>]*data-chart[^>]*>", page)
         )
-        assert page.count("<table") == page.count("<thead") and page.count("<h1") == 1
+        assert page.count("<table") == page.count("<thead>") and page.count("<h1") == 1
         assert all("scope=" in head for head in re.findall(r"<th\b[^>]*>", page))
 
 
@@ -97,7 +127,7 @@ def test_files_left_out_are_counted_and_the_first_are_named(nothing):
 
 def candidates_of(page):
     """The table of what competed: names and how they were judged, in order, and the names marked as chosen."""
-    part = page[page.index("How the clusters were chosen") : page.index('<section id="embedding"')]
+    part = page[page.index("<h3>How the clusters were chosen") : page.index('<details id="embedding"')]
     rows = re.findall(r'<tr><th scope="row">(.*?)</th><td class="number">(.*?)</td><td>(.*?)</td>', part)
     return [(name, float(judged)) for name, judged, _ in rows], [name for name, _, mark in rows if mark == "✓ chosen"]
 
@@ -162,13 +192,13 @@ def test_data_given_by_hand_stands_in_for_the_sample(moons_run, copy, tmp_path):
     (run / "plan.yaml").unlink()
     assert report(run) == 0
     bare = text_of(run / "report.html")
-    assert "use --data to see more" in bare and "plane" not in ids(bare)
+    assert "use --data to see more" in bare and "map" not in ids(bare)
     np.savetxt(
         tmp_path / "few.csv", np.random.default_rng(0).normal(size=(30, 2)), delimiter=",", header="a,b", comments=""
     )
     assert report(run, "--data", tmp_path / "few.csv", "--ood", "circles") == 0
     page = text_of(run / "report.html")
-    assert "plane" in ids(page) and "all 30 rows" in page and "given: circles" in page
+    assert "map" in ids(page) and "all 30 rows" in page and "given: circles" in page
 
 
 def test_scores_and_header_are_those_of_the_given_data(moons_run, moons, tmp_path):
@@ -191,22 +221,16 @@ def test_a_run_made_in_python_without_a_plan_or_labels_has_a_page(tmp_path):
     settings = {"step1.iterations": 2, "step2.iterations": 2, "start.nodes": 5}
     GEDI(2, preset="smoke", random_state=0, training=settings).fit(x).save(tmp_path / "run")
     assert report(tmp_path / "run") == 0
-    assert set(ids(text_of(tmp_path / "run" / "report.html"))) == {
-        "verdict",
-        "training",
-        "cost",
-        "settings",
-        "provenance",
-    }
+    assert ids(text_of(tmp_path / "run" / "report.html")) == ["answer", "diagnostics"]
 
 
-@pytest.mark.parametrize(("method", "missing"), [("jem", "clusters"), ("swav", "ood")])
+@pytest.mark.parametrize(("method", "missing"), [("jem", "columns"), ("swav", "density")])
 def test_what_a_method_does_not_train_is_not_shown(tmp_path, moons, method, missing):
     few = ["--preset", "smoke", "--training.step1.iterations", "2" if method == "jem" else "0"]
     few += ["--training.step2.iterations", "0" if method == "jem" else "2"]
     assert main(["fit", str(moons), "--n-clusters", "2", "--out", str(tmp_path / "run"), "--method", method, *few]) == 0
     page = text_of(tmp_path / "run" / "report.html")
-    assert missing not in ids(page) and "plane" in ids(page)
+    assert missing not in ids(page) and "map" in ids(page)
 
 
 def test_a_run_that_diverged_has_a_page_that_says_why(tmp_path, moons, capsys):

@@ -7,18 +7,24 @@ from typing import Any
 import numpy as np
 
 from gedi.evaluation import nmi
-from gedi.report.charts import Chart, axis, chart, clusters_as_traces, two_directions
+from gedi.report.charts import Chart, View, axis, chart, cloud, two_directions
 from gedi.report.history import GAP, NAMES, OBJECTIVE, History, curves
 from gedi.report.look import literal, percent, score, short
 from gedi.report.measures import few
 from gedi.report.page import render
-from gedi.report.run_page import about, flat
+from gedi.report.records import about, flat
+from gedi.report.rivals import matched
 from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES, headline, overall
 
 MOST = 12  # runs on one page
 SMALL = 600  # points in each of the small maps
-UNITS = {GAP: "nats", OBJECTIVE: "label-free objective", "clustering_augment": "loss", "negative_free": "loss"}
+UNITS = {
+    GAP: "log p of samples − of data",
+    OBJECTIVE: "label-free objective",
+    "clustering_augment": "loss",
+    "negative_free": "loss",
+}
 
 
 def comparison_page(runs: list[RunView]) -> str:
@@ -84,7 +90,7 @@ MEASURES = [
     ("effective rank of the embedding", lambda r: short(r.measures.effective_rank)),
     ("log p tells data from noise (AUROC)", lambda r: score(r.measures.noise_auroc)),
     ("accuracy of telling samples from data (50 % is best)", lambda r: percent(r.measures.sample_test)),
-    ("energy gap late in training", lambda r: short(r.measures.energy_gap)),
+    ("gap in log p between samples and data, late in training", lambda r: short(r.measures.energy_gap)),
     ("training time in seconds", lambda r: short(r.results.get("seconds"))),
     ("gradient evaluations of the sampler and walks", lambda r: short(r.results.get("gradient_evaluations"))),
 ]
@@ -113,18 +119,6 @@ def same_rows(run: RunView, other: RunView) -> bool:
     return ours.feature_names == theirs.feature_names and np.array_equal(ours.rows, theirs.rows)
 
 
-def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Clusters renumbered for the largest overlap with the reference, so that the same groups get the same colour."""
-    from scipy.optimize import linear_sum_assignment
-    from sklearn.metrics.cluster import contingency_matrix
-
-    table = np.asarray(contingency_matrix(cluster, reference))
-    numbers = np.concatenate([np.unique(reference), reference.max() + 1 + np.arange(len(table))])
-    # One more column for each cluster, since there may be more clusters than in the reference.
-    _, columns = linear_sum_assignment(np.pad(table, ((0, 0), (0, len(table)))), maximize=True)
-    return numbers[columns][np.unique(cluster, return_inverse=True)[1]]
-
-
 def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
     """The same rows in the same places, coloured by each run's clusters."""
     assert shared.answers is not None
@@ -134,8 +128,10 @@ def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
     reference = next(iter(members.values()))
     hidden = axis(showticklabels=False, zeroline=False)
     return {
-        i: chart(
-            clusters_as_traces(points[shown], matched(reference, cluster)[shown], hoverinfo="skip"),
+        i: cloud(
+            points,
+            [View("clusters", matched(reference, cluster))],
+            shown=shown,
             height=300,
             xaxis=hidden,
             yaxis=hidden,

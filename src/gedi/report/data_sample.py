@@ -39,6 +39,8 @@ class DataSample:
     labels: np.ndarray | None = None  # int64 [n]
     feature_names: list[str] = field(default_factory=list)  # one per column, or empty
     classes: list[str] = field(default_factory=list)  # names of the labels; empty if they are numbers
+    places: np.ndarray | None = None  # int64 [n]: the rows' numbers in the whole data set; None if unknown
+    ids: list[str] = field(default_factory=list)  # what the data calls its rows, such as file names; or empty
 
     @property
     def is_whole(self) -> bool:
@@ -51,6 +53,11 @@ class DataSample:
     def feature(self, column: int) -> str:
         """A column's name, or its number."""
         return self.feature_names[column] if self.feature_names else f"feature {column}"
+
+    def row_name(self, row: int) -> str:
+        """What a reader finds the row by: its number in the data, and its id if it has one."""
+        number = f"row {int(self.places[row]):,}" if self.places is not None else f"row {row:,} of the sample"
+        return f"{number} · {self.ids[row]}" if self.ids else number
 
 
 def sample_of(data: Dataset, *, seed: int = 0) -> DataSample:
@@ -65,7 +72,9 @@ def sample_of(data: Dataset, *, seed: int = 0) -> DataSample:
     names = [shown(str(name), NAME_LENGTH) for name in data.feature_names or []]
     classes = [shown(str(name), NAME_LENGTH) for name in data.classes or []]
     classes = classes if len(classes) <= MOST_CLASSES else []
-    return DataSample(data.name, rows, total, labels, names if len(names) == width else [], classes)
+    ids = [shown(data.files[i], NAME_LENGTH) for i in places] if data.files is not None else []
+    names = names if len(names) == width else []
+    return DataSample(data.name, rows, total, labels, names, classes, places.astype(np.int64), ids)
 
 
 def write_sample(sample: DataSample, folder: Path) -> None:
@@ -73,7 +82,9 @@ def write_sample(sample: DataSample, folder: Path) -> None:
     tensors = {"rows": torch.from_numpy(np.ascontiguousarray(sample.rows))}
     if sample.labels is not None:
         tensors["labels"] = torch.from_numpy(sample.labels)
-    about = {name: getattr(sample, name) for name in ("name", "total", "feature_names", "classes")}
+    if sample.places is not None:
+        tensors["places"] = torch.from_numpy(sample.places)
+    about = {name: getattr(sample, name) for name in ("name", "total", "feature_names", "classes", "ids")}
     try:
         write_whole(folder / FILE, save(tensors, metadata={"about": json.dumps(finite(about))}))
     except OSError as error:
@@ -89,16 +100,15 @@ def read_sample(folder: Path, n_features: int) -> DataSample | None:
         wanted = {"rows": Spec(dtype, (None, n_features))}
         if dtype not in ROW_TYPES:
             raise ValueError("its rows are of an unknown type")
-        if "labels" in file.layout:
-            wanted["labels"] = Spec(torch.int64, (None,))
+        wanted |= {name: Spec(torch.int64, (None,)) for name in ("labels", "places") if name in file.layout}
         check_layout(file.layout, wanted)
         about = parse_json(file.metadata["about"])
         names, total, classes = about["feature_names"], about["total"], about.get("classes", [])
         tensors = file.read()
         rows = tensors["rows"].numpy()
-        labels = tensors["labels"].numpy() if "labels" in tensors else None
-        if not len(rows) or (labels is not None and len(labels) != len(rows)):
-            raise ValueError("it has no rows, or its labels are not one per row")
+        labels, places = (tensors[name].numpy() if name in tensors else None for name in ("labels", "places"))
+        if not len(rows) or any(each is not None and len(each) != len(rows) for each in (labels, places)):
+            raise ValueError("it has no rows, or its labels or row numbers are not one per row")
         if type(total) is not int or total < len(rows):
             raise ValueError("its row count is invalid")
         if not isinstance(names, list) or len(names) not in (0, n_features):
@@ -106,8 +116,11 @@ def read_sample(folder: Path, n_features: int) -> DataSample | None:
         known = labels is not None and labels.min() >= 0 and labels.max() < len(classes)
         if not isinstance(classes, list) or (classes and not known):
             raise ValueError("its label names do not match its labels")
-        names, classes = ([shown(str(name), NAME_LENGTH) for name in some] for some in (names, classes))
-        return DataSample(shown(str(about["name"])), rows, total, labels, names, classes)
+        ids = about.get("ids", [])
+        if not isinstance(ids, list) or len(ids) not in (0, len(rows)):
+            raise ValueError("its ids are not one per row")
+        names, classes, ids = ([shown(str(name), NAME_LENGTH) for name in some] for some in (names, classes, ids))
+        return DataSample(shown(str(about["name"])), rows, total, labels, names, classes, places, ids)
 
 
 def _narrow(rows: np.ndarray) -> np.ndarray:

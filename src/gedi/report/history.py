@@ -1,4 +1,4 @@
-"""Training curves: losses, energy gap and objective, with the guard's events marked on them."""
+"""Training curves: losses, gap and objective, with the guard's events marked on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STAGE_NAMES = {"step1": "density", "step2": "clusters"}  # what each stage train
 CURVE_POINTS = 300  # in one curve
 GAP, ERROR, OBJECTIVE = "generative", "denoising_error", "objective"
 NAMES = {
-    GAP: "energy gap",
+    GAP: "gap in log p",
     ERROR: "denoising error",
     OBJECTIVE: "objective",
     "denoising": "denoising error of a batch",
@@ -95,7 +95,7 @@ def training_charts(history: History) -> dict[str, Chart]:
     losses = [n for n in history.names() if n not in (GAP, ERROR, OBJECTIVE, *DIAGNOSTICS)]
     wanted = {
         "error": ([ERROR], "share of the noise", {}),
-        "gap": ([GAP], "nats", {}),
+        "gap": ([GAP], "log p of samples − of data", {}),
         "losses": (losses, "loss", {}),
         "objective": ([OBJECTIVE], "label-free objective", {}),
         "diagnostics": ([n for n in DIAGNOSTICS if n in history.names()], "", {"type": "log"}),
@@ -154,12 +154,12 @@ def _guard_marks(history: History) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": "guard",
+        "name": "event",
         "x": [history.place(event) for event in history.events],
         "y": [0.03] * len(history.events),
         "yaxis": "y2",
         "text": [literal(f"{seen}: {action}") for seen, action in said],
-        "hovertemplate": "%{text}<extra>guard</extra>",
+        "hovertemplate": "%{text}<extra>event</extra>",
         "marker": {"symbol": "triangle-up", "size": 12, "color": colour(3)},
     }
 

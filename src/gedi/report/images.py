@@ -26,7 +26,7 @@ THUMBNAILS = 1_000
 SIDES = (160, 120, 80, 56, 40, 28, 20, 14, 8)  # in pixels; the largest that fits is used
 LARGEST_SIDE = 40  # pixels of a thumbnail
 FILE_SIDE = 720  # pixels of a file of samples; more if the images are larger
-# A page may have 8 MB, of which plotly takes 4.8. These limits count base64, which needs 4 bytes for 3.
+# A page may have 5 MB, of which plotly takes 1.2. These limits count base64, which needs 4 bytes for 3.
 SHEET_BYTES = 1_333_000  # of all thumbnails of a map
 EXEMPLAR_BYTES = 800_000  # of all clusters together
 SAMPLE_BYTES, NEAREST_BYTES = 267_000, 133_000
@@ -70,20 +70,15 @@ class Painter:
 
 
 def exemplars(painter: Painter, answers: Answers) -> list[dict[str, Any]]:
-    """The most typical and the least certain images of the largest clusters, and the lowest probability in each.
-
-    Typical images have the highest log p (without a density: probability) in the more certain half of a cluster.
-    """
+    """The most typical and the least certain images of the largest clusters, and the lowest probability in each."""
     sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
     largest = np.argsort(-sizes, kind="stable")[: min(MOST_CLUSTERS, np.count_nonzero(sizes))]
     most = EXEMPLAR_BYTES // (2 * len(largest))
-    score = answers.log_density if answers.model.has_density else answers.confidence
     found = []
     for k in np.sort(largest).tolist():
         mine = np.flatnonzero(answers.cluster == k)
         certain = answers.confidence[mine]
-        surer = mine[certain >= np.median(certain)]
-        typical = surer[np.argsort(-score[surer], kind="stable")[:EXEMPLARS]]
+        typical = answers.typical(k, EXEMPLARS)
         unsure = mine[np.argsort(certain, kind="stable")[:EXEMPLARS]]
         of_typical, of_unsure = (
             painter.grid(answers.rows[rows], EXEMPLARS, f"the {len(rows)} {kind} images of cluster {k}", most)

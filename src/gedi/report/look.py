@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-# Okabe and Ito's colours, with a lighter black and a darker yellow: all are visible on white and on black.
-PALETTE = ("#0A7ABF", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C", "#B5A300")
-# Seven symbols and eight colours have no common factor: 56 clusters look different.
+# Okabe and Ito's colours with a lighter black and a darker yellow, then twelve more, each as far as possible from those
+# before it, for normal and for colour-blind eyes. All are visible on white and on black.
+PALETTE = (
+    *("#0A7ABF", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C8C8C", "#B5A300", "#9600F0", "#784B1E"),
+    *("#A5D278", "#A50078", "#F01E4B", "#A569FF", "#F0B4B4", "#3C4BB4", "#5AE14B", "#5A874B", "#963C5A", "#9687F0"),
+)
+# Colours that look alike to some readers have different symbols.
 SYMBOLS = {
     "circle": "M8 2a6 6 0 1 0 .01 0z",
     "square": "M3 3h10v10H3z",
@@ -33,6 +37,12 @@ def symbol(i: int) -> str:
 def rgb(i: int) -> tuple[int, int, int]:
     value = colour(i)
     return int(value[1:3], 16), int(value[3:5], 16), int(value[5:7], 16)
+
+
+def ink_on(i: int) -> str:
+    """Black or white, whichever is easier to read on a cluster's colour."""
+    red, green, blue = rgb(i)
+    return "#101010" if 0.299 * red + 0.587 * green + 0.114 * blue > 110 else "#ffffff"
 
 
 def swatch(i: int) -> Markup:
@@ -67,6 +77,20 @@ def short(value: Any, digits: int = 3) -> str:
     if value == int(value) and abs(value) < 1e12:
         return f"{int(value):,}"
     return f"{value:.{digits}g}"
+
+
+def side_by_side(first: float, second: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to see how they differ.
+
+    >>> side_by_side(60_123.4, 31_050.2), side_by_side(5.936, 5.006), side_by_side(2011, 1998)
+    (('60,000', '31,000'), ('5.94', '5.01'), ('2,011', '1,998'))
+    """
+    gap, size = abs(first - second), max(abs(first), abs(second))
+    if not math.isfinite(gap) or size >= 1e12 or 0 < size < 1e-4:
+        return f"{first:.3g}", f"{second:.3g}"
+    decimals = 1 - math.floor(math.log10(gap)) if gap > 0 else 2
+    a, b = (f"{round(value, decimals) + 0.0:,.{max(0, decimals)}f}" for value in (first, second))
+    return a, b
 
 
 def score(value: Any) -> str:

@@ -55,6 +55,17 @@ class Answers:
     def confidence(self) -> np.ndarray:
         return self.probability.max(1)
 
+    def typical(self, k: int, most: int) -> np.ndarray:
+        """The most typical rows of a cluster: the highest log p in its more certain half.
+
+        Without a density, the rows with the highest probability.
+        """
+        mine = np.flatnonzero(self.cluster == k)
+        certain = self.confidence[mine]
+        surer = mine[certain >= np.median(certain)] if len(mine) else mine
+        score = self.log_density if self.model.has_density else self.confidence
+        return surer[np.argsort(-score[surer], kind="stable")[:most]]
+
 
 @dataclass(frozen=True)
 class Measures:

@@ -17,7 +17,7 @@ from gedi import __version__
 from gedi.errors import DataError, RunError
 from gedi.files.writing import write_whole
 from gedi.report.charts import Chart
-from gedi.report.look import colour, percent, score, short, swatch
+from gedi.report.look import PALETTE, SYMBOLS, colour, ink_on, percent, score, short, swatch
 
 GENERATOR = f'<meta name="generator" content="gedi {__version__}">'
 MARK = b'<meta name="generator" content="gedi '  # how we recognise our own pages
@@ -25,22 +25,25 @@ MARK = b'<meta name="generator" content="gedi '  # how we recognise our own page
 
 def render(template: str, *, title: str, charts: dict[str, Chart] | None = None, **context: Any) -> str:
     """The page as text. Everything from files is escaped, and the page's policy allows no scripts but ours."""
-    scripts = [_plotly(), _text("page.js")] if charts else []
-    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
+    scripts = [_text("vendor/plotly-basic.min.js")] if charts else []
+    scripts.append(_text("templates/page.js"))
+    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
     page = _environment().get_template(template)
+    look = {"colours": PALETTE, "inks": [ink_on(i) for i in range(len(PALETTE))], "symbols": list(SYMBOLS)}
     return page.render(
+        {"sheet": None} | context,
         title=title,
         charts=charts or {},
+        look=look,
         scripts=[Markup(script) for script in scripts],
-        style=Markup(_text("style.css")),
+        style=Markup(_text("templates/style.css")),
         policy=policy,
         generator=Markup(GENERATOR),
         version=__version__,
-        **context,
     )
 
 
@@ -80,15 +83,8 @@ def _environment() -> Environment:
 
 
 @cache
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return get_plotlyjs().replace("\r\n", "\n").replace("\r", "\n")
-
-
-@cache
 def _text(name: str) -> str:
-    return (resources.files("gedi.report") / "templates" / name).read_text(encoding="utf-8")
+    return resources.files("gedi.report").joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 
 def _digest(script: str) -> str:

@@ -1,4 +1,4 @@
-"""Charts of models with two features: clusters over decision regions, energy, walks and samples."""
+"""Charts of models with two features: clusters over decision regions, typicality, walks and samples."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 import torch
 from PIL import Image
 
-from gedi.report.charts import POINTS, Chart, axis, chart, clusters_as_traces, describe, scatter
+from gedi.report.charts import POINTS, Chart, View, axis, chart, cloud, scatter
 from gedi.report.images import data_uri
 from gedi.report.look import PALETTE, colour, compact, rgb
 from gedi.report.measures import Answers, can_walk, few, walked
 from gedi.training.model import TrainedModel
 
 REGIONS = 160  # pixels per side of the decision regions
-GRID = 90  # points per side of the energy
-CUT_OFF = 12.0  # nats below typical data at which the energy is cut off
+GRID = 90  # points per side of log p
+CUT_OFF = 12.0  # below typical data, at which log p is cut off
+LEVELS = 10  # contour lines
 WALKS = 80
 MARGIN = 0.12
 PROPORTIONS = 1.35  # width over height of a chart
@@ -25,16 +26,17 @@ Window = list[tuple[float, float]]  # (low, high) of each axis
 
 
 def plane_charts(
-    answers: Answers, samples: np.ndarray | None, labels: Sequence[str] | None, names: tuple[str, str]
+    answers: Answers, samples: np.ndarray | None, views: Sequence[View], text: Sequence[str], names: tuple[str, str]
 ) -> dict[str, Chart]:
     """The charts of the plane by name, as far as the run has something to show."""
     window = _window(answers.rows)
-    charts = {"clusters": _clusters(answers, labels, window)}
+    shown = few(len(answers.rows), POINTS)
+    regions = _stretched(_regions(answers.model, window), window)
+    charts = {"map": cloud(answers.rows, views, text=text, shown=shown, height=560, images=[regions])}
     if answers.model.has_density:
-        energy = _energy(answers, window)
-        charts["energy"] = chart([energy | {"contours": {"coloring": "heatmap"}}])
-        line = {"width": 1, "color": "rgba(128,128,128,0.45)", "smoothing": 0.8}
-        lines = energy | {"contours": {"coloring": "none"}, "line": line, "hoverinfo": "skip", "showlegend": False}
+        heights = typicality(answers, window)
+        lines = _contours(heights, window)
+        charts["density"] = chart([lines], images=[_stretched(_landscape(heights), window)])
         if can_walk(answers.model):
             charts["walks"] = chart([lines, *_walks(answers)])
         if samples is not None:
@@ -42,14 +44,14 @@ def plane_charts(
             hover = "%{x:.3g}, %{y:.3g}<extra>sample</extra>"
             charts["samples"] = chart([lines, scatter("sample", samples, marker=marker, hovertemplate=hover)])
     (left, right), (bottom, top) = window
-    for made in charts.values():
+    for name, made in charts.items():
         made["layout"] |= {
-            "height": 420,
+            "height": 560 if name == "map" else 420,
             "xaxis": axis(names[0], range=[left, right], zeroline=False),
             "yaxis": axis(names[1], range=[bottom, top], zeroline=False),
             "hovermode": "closest",
-            "showlegend": True,
-        } | {k: v for k, v in made["layout"].items() if k == "images"}
+            "showlegend": name != "density",
+        }
     return charts
 
 
@@ -64,34 +66,21 @@ def _window(rows: np.ndarray) -> Window:
     return [(float(a), float(b)) for a, b in zip(middle - side / 2, middle + side / 2, strict=True)]
 
 
-def _grid(window: Window, side: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _grid(window: Window, side: int) -> np.ndarray:
     xs, ys = (np.linspace(low, high, side) for low, high in window)
-    return xs, ys, np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
+    return np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
 
 
-def _clusters(answers: Answers, labels: Sequence[str] | None, window: Window) -> Chart:
-    shown = few(len(answers.rows), POINTS)
-    text = [describe(answers, i, labels) for i in shown]
-    traces = clusters_as_traces(answers.rows[shown], answers.cluster[shown], text=text)
+def _stretched(source: str, window: Window) -> dict[str, Any]:
+    """A picture behind a chart, over the whole window."""
     (left, right), (bottom, top) = window
-    under = {
-        "source": _regions(answers.model, window),
-        "xref": "x",
-        "yref": "y",
-        "x": left,
-        "y": top,
-        "sizex": right - left,
-        "sizey": top - bottom,
-        "sizing": "stretch",
-        "layer": "below",
-    }
-    return chart(traces, images=[under])
+    place = {"xref": "x", "yref": "y", "x": left, "y": top, "sizex": right - left, "sizey": top - bottom}
+    return {"source": source, "sizing": "stretch", "layer": "below", **place}
 
 
 def _regions(model: TrainedModel, window: Window) -> str:
     """p(y|x) over the plane as a picture: the clusters' colours, mixed by probability, stronger where it is certain."""
-    _, _, places = _grid(window, REGIONS)
-    probability = model.predict_proba(places)
+    probability = model.predict_proba(_grid(window, REGIONS))
     colours = np.array([rgb(k) for k in range(probability.shape[1])])
     mixed = probability @ colours
     certain = (probability.max(1) - 1 / probability.shape[1]) / (1 - 1 / max(2, probability.shape[1]))
@@ -100,24 +89,37 @@ def _regions(model: TrainedModel, window: Window) -> str:
     return data_uri(Image.fromarray(pixels))
 
 
-def _energy(answers: Answers, window: Window) -> dict[str, Any]:
-    """log p over the plane, 0 at the median of the data."""
-    xs, ys, places = _grid(window, GRID)
+def typicality(answers: Answers, window: Window) -> np.ndarray:
+    """log p over the plane [GRID, GRID], 0 at the median of the data, cut off far below."""
     typical = float(np.median(answers.log_density))
     floor = max(CUT_OFF, 2 * (typical - float(np.quantile(answers.log_density, 0.01))))
-    above = {"y": 1.01, "yanchor": "bottom"}
-    z = np.maximum(answers.model.score_samples(places) - typical, -floor)
-    return {
-        "type": "contour",
-        "x": compact(xs),
-        "y": compact(ys),
-        "z": [compact(row, 3) for row in z.reshape(GRID, GRID)],
-        "colorscale": "Cividis",
-        "ncontours": 14,
-        "line": {"width": 0.7, "color": "rgba(255,255,255,0.45)", "smoothing": 0.8},
-        "colorbar": {"orientation": "h", "thickness": 8, "len": 0.7, "ticklabelposition": "outside top"} | above,
-        "hovertemplate": "log p %{z:.2f}<extra></extra>",
-    }
+    heights = answers.model.score_samples(_grid(window, GRID)) - typical
+    return np.maximum(heights, -floor).reshape(GRID, GRID)
+
+
+def _landscape(heights: np.ndarray) -> str:
+    """Heights as a picture: light where they are high."""
+    from matplotlib import colormaps
+
+    low, high = float(heights.min()), float(heights.max())
+    pixels = colormaps["cividis"]((heights[::-1] - low) / max(high - low, 1e-9), bytes=True)
+    return data_uri(Image.fromarray(np.asarray(pixels)))
+
+
+def _contours(heights: np.ndarray, window: Window) -> dict[str, Any]:
+    """Lines of equal height, as one trace."""
+    from contourpy import contour_generator
+
+    xs, ys = (np.linspace(low, high, GRID) for low, high in window)
+    levels = np.linspace(float(heights.min()), float(heights.max()), LEVELS + 2)[1:-1]
+    generator = contour_generator(xs, ys, heights)
+    pieces = [np.asarray(piece) for level in levels for piece in generator.lines(level)]
+    gap = np.full((1, 2), np.nan)  # lifts the pen between two lines
+    ink = np.concatenate([part for piece in pieces for part in (piece, gap)]) if pieces else np.empty((0, 2))
+    line = {"width": 1, "color": "rgba(128,128,128,0.55)"}
+    x, y = compact(ink[:, 0], 3), compact(ink[:, 1], 3)
+    hidden = {"hoverinfo": "skip", "showlegend": False}
+    return {"type": "scatter", "mode": "lines", "name": "log p", "x": x, "y": y, "line": line, **hidden}
 
 
 def _walks(answers: Answers) -> list[dict[str, Any]]:

@@ -16,8 +16,10 @@ from gedi.errors import GediError, RunError
 from gedi.evaluation import clustering_scores
 from gedi.files.reading import read_json, read_json_lines, shown
 from gedi.report.data_sample import DataSample, read_sample, sample_of
+from gedi.report.differences import Column, Difference, columns_of, differences
 from gedi.report.look import number
 from gedi.report.measures import Answers, Measures, measure
+from gedi.report.rivals import rival_clusterings
 from gedi.report.verdict import Judgement, judge
 from gedi.training.config import to_dict
 from gedi.training.model import TrainedModel
@@ -74,6 +76,25 @@ class RunView:
     def clusters(self) -> np.ndarray | None:
         """The cluster of each row; None without rows or without at least two clusters."""
         return self.answers.cluster if self.answers is not None and self.measures.has_clusters else None
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The columns as the user knows them; empty for images and without rows."""
+        return [] if self.sample is None or self.kind == "images" else columns_of(self.sample)
+
+    @cached_property
+    def differences(self) -> list[list[Difference]]:
+        """How each cluster differs in every column; empty without columns or clusters."""
+        if self.clusters is None or not self.columns:
+            return []
+        return differences(self.columns, self.clusters, self.measures.n_clusters)
+
+    @cached_property
+    def rivals(self) -> dict[str, np.ndarray]:
+        """Other clusterings of the same rows, by name."""
+        if self.clusters is None or self.answers is None:
+            return {}
+        return rival_clusterings(self.answers.model.scaler.transform(self.answers.rows), self.measures.n_clusters)
 
     @property
     def labels(self) -> np.ndarray | None:

@@ -1,0 +1,109 @@
+"""What sets each cluster apart from the other rows, in the data's own units and words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gedi.report.data_sample import DataSample
+from gedi.report.look import percent, short, side_by_side
+
+DISTINCTIVE = 0.5  # standard deviations; smaller differences are not mentioned
+TOP = 4  # differences named for each cluster
+TABLE_COLUMNS = 24  # in the table of all columns
+MOST_WORDS = 50  # different words of a column that are compared; rarer ones are not
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column as the user knows it: numbers (NaN if missing), or words."""
+
+    name: str
+    values: np.ndarray  # float64 [n], or str [n]
+
+    @property
+    def is_words(self) -> bool:
+        return self.values.dtype.kind == "U"
+
+    @property
+    def is_yes_or_no(self) -> bool:
+        return not self.is_words and bool(np.isin(self.values[~np.isnan(self.values)], (0.0, 1.0)).all())
+
+    def value(self, row: int) -> str:
+        """The value in one row, as text."""
+        return str(self.values[row]) if self.is_words else short(float(self.values[row]), 4)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A cluster beside all other rows, in one column."""
+
+    column: str
+    strength: float  # in standard deviations of the column; negative if the cluster has less
+    own: str  # "60,000", "Antwerp 61 %"
+    others: str  # "31,000", "9 %"
+
+    @property
+    def text(self) -> str:
+        return f"{self.own} (others {self.others})"
+
+
+def columns_of(sample: DataSample) -> list[Column]:
+    """The columns of a sample, in order."""
+    rows = np.asarray(sample.rows, dtype=np.float64)
+    return [Column(sample.feature(i), values) for i, values in enumerate(rows.T)]
+
+
+def differences(columns: Sequence[Column], cluster: np.ndarray, n_clusters: int) -> list[list[Difference]]:
+    """For each cluster, its difference from all other rows in every column, in the order of the columns.
+
+    Empty for a cluster that has no rows, or all of them.
+    """
+    found = []
+    for k in range(n_clusters):
+        mine = cluster == k
+        compared = mine.any() and not mine.all()
+        found.append([_difference(column, mine) for column in columns] if compared else [])
+    return found
+
+
+def strongest(differences: Sequence[Difference], most: int = TOP) -> list[Difference]:
+    """The differences worth mentioning, strongest first."""
+    told = [one for one in differences if abs(one.strength) >= DISTINCTIVE]
+    return sorted(told, key=lambda one: -abs(one.strength))[:most]
+
+
+def telling(found: Sequence[Sequence[Difference]], most: int) -> list[int]:
+    """Indices of the columns in which some cluster differs most, strongest first."""
+    strength = np.array([[abs(one.strength) for one in line] for line in found if line])
+    return [] if not strength.size else np.argsort(-strength.max(0), kind="stable")[:most].tolist()
+
+
+def _difference(column: Column, mine: np.ndarray) -> Difference:
+    if column.is_words:
+        return _difference_in_words(column, mine)
+    values, known = column.values, ~np.isnan(column.values)
+    own, others = values[mine & known], values[~mine & known]
+    if not len(own) or not len(others):
+        return Difference(column.name, 0.0, "–", "–")
+    here, there, spread = float(own.mean()), float(others.mean()), float(values[known].std())
+    strength = (here - there) / spread if spread > 0 else 0.0
+    if column.is_yes_or_no:
+        return Difference(column.name, strength, percent(here), percent(there))
+    return Difference(column.name, strength, *side_by_side(here, there))
+
+
+def _difference_in_words(column: Column, mine: np.ndarray) -> Difference:
+    """The word whose share differs most, in standard deviations of a column that is 1 where the word is."""
+    words, numbers, counts = np.unique(column.values, return_inverse=True, return_counts=True)
+    common = np.argsort(-counts, kind="stable")[:MOST_WORDS]
+    here = np.bincount(numbers[mine], minlength=len(words))[common] / mine.sum()
+    there = np.bincount(numbers[~mine], minlength=len(words))[common] / (~mine).sum()
+    share = counts[common] / len(mine)
+    spread = np.sqrt(share * (1 - share))
+    strength = np.divide(here - there, spread, out=np.zeros_like(spread), where=spread > 0)
+    i = int(np.abs(strength).argmax())
+    own = f"{words[common[i]]} {percent(here[i])}"
+    return Difference(column.name, float(strength[i]), own, percent(there[i]))

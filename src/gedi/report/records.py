@@ -1,0 +1,135 @@
+"""What a run wrote down about itself, for the pages: facts, settings, cost, provenance. The files are not trusted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gedi.files.reading import shown
+from gedi.report.history import STAGE_NAMES
+from gedi.report.look import number, short
+from gedi.report.run_view import RunView
+from gedi.training.cost import duration
+
+NAMED = 20  # unreadable files listed by name
+MOST_NUMBERS = 200  # numbers of clusters in a curve
+COST_PARTS = {
+    "sgld": "sampling (SGLD)",
+    "dam": "walks (DAM)",
+    "loss": "losses and their gradients",
+    "optimiser": "optimiser",
+    "data": "batches and views",
+}
+
+
+def about(run: RunView) -> list[tuple[str, str]]:
+    """Key facts about the run, for the top of the page."""
+    results, model = run.results, run.model
+    own = shown(str(results.get("data") or (run.sample.name if run.sample else "unknown")))
+    facts = [("data", own)]
+    if run.is_given and run.sample is not None:
+        facts = [("data", shown(run.sample.name)), ("trained on", own)]
+    if run.sample is not None and model is not None:
+        shape = model.image_shape
+        each = f"{model.n_features:,}" if shape is None else " × ".join(map(str, shape[:2] if shape[2] == 1 else shape))
+        facts.append(("rows" if shape is None else "images", f"{run.sample.total:,} × {each}"))
+    if model is not None:
+        facts += [("clusters", str(model.n_clusters)), ("seed", str(model.seed))]
+    facts.append(("method", shown(str(results.get("method", "gedi")))))
+    if (seconds := number(results.get("seconds"))) is not None:
+        facts.append(("trained in", duration(seconds)))
+    return facts
+
+
+def left_out(results: dict[str, Any]) -> str | None:
+    """How many image files could not be read, and the names of the first few; None if all could."""
+    names = results.get("unreadable")
+    if not isinstance(names, list) or not names:
+        return None
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    were = "1 image file was" if len(names) == 1 else f"{len(names):,} image files were"
+    return f"{were} left out as unreadable: {', '.join(shown(str(name)) for name in names[:NAMED])}{more}."
+
+
+def number_of_clusters(results: dict[str, Any]) -> dict[str, Any] | None:
+    """How the number of clusters was found: chosen, runner-up, whether it is sure, and the curve; None if it was given.
+
+    ``curve`` has the score of each number tried.
+    """
+    found = results.get("number")
+    found = found if isinstance(found, dict) else {}
+    chosen, curve = found.get("chosen"), found.get("curve")
+    if type(chosen) is not int or not isinstance(curve, dict):
+        return None
+    scores = {
+        int(k): score
+        for k, value in list(curve.items())[:MOST_NUMBERS]
+        if str(k).isdecimal() and len(str(k)) < 7 and (score := number(value)) is not None
+    }
+    runner_up = found.get("runner_up")
+    sure = found.get("sure") is True
+    return {"chosen": chosen, "runner_up": runner_up if type(runner_up) is int else None, "sure": sure, "curve": scores}
+
+
+def stages(run: RunView) -> list[dict[str, Any]]:
+    """How long each stage took."""
+    found = run.results.get("stages")
+    lines = []
+    for name, words in STAGE_NAMES.items():
+        stage = found.get(name) if isinstance(found, dict) else None
+        taken, limit = (
+            (number(stage.get(key)) for key in ("iterations", "limit")) if isinstance(stage, dict) else (0, 0)
+        )
+        if taken and limit:
+            settles = bool(setting(run.settings, name, "settle"))
+            lines.append({"name": words, "iterations": int(taken), "limit": int(limit), "settles": settles})
+    return lines
+
+
+def chosen_at(run: RunView) -> float | None:
+    """The iteration of step 2 at which the best candidate was chosen; None if there was no choice."""
+    choose = number(setting(run.settings, "heads", "choose"))
+    taken = [stage["iterations"] for stage in stages(run) if stage["name"] == STAGE_NAMES["step2"]]
+    return choose * taken[0] if run.measures.candidates and choose is not None and taken else None
+
+
+def setting(settings: Any, *names: str) -> Any:
+    """A nested setting, or None if the run has no such setting."""
+    for name in names:
+        settings = settings.get(name) if isinstance(settings, dict) else None
+    return settings
+
+
+def cost(results: dict[str, Any]) -> list[tuple[str, float, float]]:
+    """Where the time went: part, seconds, share."""
+    parts = results.get("cost")
+    parts = {k: v for k, value in parts.items() if (v := number(value)) is not None} if isinstance(parts, dict) else {}
+    total = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda item: -item[1])[:12]
+    return [(COST_PARTS.get(name, shown(name, 30)), value, value / total if total else 0.0) for name, value in ordered]
+
+
+def flat(settings: Any, prefix: str = "") -> list[tuple[str, str]]:
+    """Settings by dotted path."""
+    if not isinstance(settings, dict):
+        return [(prefix, shown(_plain(settings), 100))]
+    return [pair for key, value in settings.items() for pair in flat(value, f"{prefix}.{key}" if prefix else str(key))]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "unset" if value is None else str(value)
+
+
+def provenance(results: dict[str, Any]) -> list[tuple[str, str]]:
+    """Provenance and hardware, as recorded by the run."""
+    written = results.get("provenance")
+    facts = [(k, shown(v, 300)) for k, v in flat(written)] if isinstance(written, dict) else []
+    hardware = results.get("hardware")
+    facts += [(f"hardware.{k}", v) for k, v in flat(hardware)] if isinstance(hardware, dict) else []
+    for name in ("gradient_evaluations", "objective"):
+        if (value := number(results.get(name))) is not None:
+            facts.append((name.replace("_", " "), short(value, 4)))
+    return facts[:60]
