@@ -30,6 +30,7 @@ from gedi.training.presets import PRESETS
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
 DATA = "a name (see: gedi datasets), a .csv, .tsv, .parquet, .npy or .npz file, or a folder of images"
 RUN = "folder of a trained run"
+SKIP = "leave out image files that cannot be read, instead of stopping"
 SEED = "whole number; the same seed gives the same result (default: 0)"
 
 
@@ -89,6 +90,7 @@ def build_parser() -> Parser:
     fit.add_argument("--seed", type=seed, default=0, help=SEED)
     fit.add_argument("--label-column", metavar="COLUMN", help="column of labels, used for evaluation only")
     fit.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to exclude")
+    fit.add_argument("--skip-broken", action="store_true", help=SKIP)
     fit.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")
     running_flags(fit, defaults=True)
     fit.add_argument("--tensorboard", action="store_true", help="also write RUN/tensorboard (pip install tensorboard)")
@@ -105,6 +107,7 @@ def build_parser() -> Parser:
     predict.add_argument("--out", required=True, metavar="FILE", help=".csv, .parquet or .npz")
     predict.add_argument("--embed", action="store_true", help="add the embedding")
     predict.add_argument("--label-column", metavar="COLUMN", help="column of labels, which is ignored")
+    predict.add_argument("--skip-broken", action="store_true", help=SKIP)
 
     sample = command("sample", run_sample, "draw new rows from the model", "gedi sample run -n 64 --out samples.npz")
     sample.add_argument("model", metavar="RUN", help=RUN)
@@ -124,6 +127,7 @@ def build_parser() -> Parser:
     evaluate.add_argument("data", metavar="DATA", help=DATA)
     evaluate.add_argument("--labels", metavar="COLUMN", help="column that holds the labels")
     evaluate.add_argument("--ood", metavar="DATA2", help="out-of-distribution data: adds AUROC")
+    evaluate.add_argument("--skip-broken", action="store_true", help=SKIP)
     evaluate.add_argument("--seed", type=seed, default=0, help="seed of generated data sets (default: 0)")
 
     example = "gedi report my-run other-run"

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from gedi.training.build import Prepared
     from gedi.training.config import TrainingConfig
 
-SAME = ("data", "label_column", "drop", "n_clusters", "method", "seed", "training")  # a resumed run must keep these
+SAME = (
+    "data",
+    "label_column",
+    "drop",
+    "skip_broken",
+    "n_clusters",
+    "method",
+    "seed",
+    "training",
+)  # a resumed run must keep these
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -34,7 +43,7 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.training.world import is_first_process
 
     folder = Path(args.out)
-    data = load(args.data, seed=args.seed, label_column=args.label_column, drop=args.drop)
+    data = load(args.data, seed=args.seed, label_column=args.label_column, drop=args.drop, skip_broken=args.skip_broken)
     rows = _checked(data, args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
     rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
@@ -42,6 +51,7 @@ def run_fit(args: argparse.Namespace) -> None:
         data=_to_find_again(args.data),
         label_column=args.label_column,
         drop=args.drop,
+        skip_broken=args.skip_broken,
         rows_sha256=rows_sha256,
         groups_sha256=groups_sha256,
         n_clusters=args.n_clusters,
@@ -82,7 +92,7 @@ def run_resume(args: argparse.Namespace) -> None:
     plan = runs.Plan.read(folder)
     if not _is_finished(folder):
         plan = replace(plan, hardware=_hardware(args, plan.hardware))
-        data = load(plan.data, seed=plan.seed, label_column=plan.label_column, drop=plan.drop)
+        data = load(**plan.reading)
         rows = _checked(data, plan.n_clusters)
         _continue_run(folder, plan, data, rows, _fingerprints(rows, data), args.save_every)
 

@@ -59,6 +59,7 @@ def load(
     drop: Sequence[str] | None = (),
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
+    skip_broken: bool = False,
     as_values: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Dataset:
     """Load a data set by name, or a file or a folder of images by path.
@@ -73,7 +74,8 @@ def load(
     any, so no message suggests it). `columns` names the features, in order; other columns are ignored.
 
     Images of a folder are resized to `size` (32 by default; a pair is height, width). They have one channel if all are
-    grey and three otherwise, unless `channels` is given. Their pixels are bytes; `as_values`, if given, converts them.
+    grey and three otherwise, unless `channels` is given. Files that cannot be read are an error, unless `skip_broken`
+    leaves them out with a warning. Their pixels are bytes; `as_values`, if given, converts them.
     Sub-folders 'train' and 'test', if both exist, are the splits; other sub-folders are labels, unless
     label_column="".
 
@@ -87,7 +89,7 @@ def load(
         raise DataError(f"{data} has no named columns, so {drop[0]!r} cannot be dropped.")
     if _is_name(data):
         return _named(str(data).lower(), split, n, seed)
-    found = _subset(_from_path(data, split, Wanted(label_column, columns, drop), size, channels), n, seed)
+    found = _subset(_from_path(data, split, Wanted(label_column, columns, drop), size, channels, skip_broken), n, seed)
     if found.files is not None and as_values is not None:
         return replace(found, x=as_values(found.x))
     return found
@@ -103,12 +105,18 @@ def stream(
     drop: Sequence[str] | None = (),
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
+    skip_broken: bool = False,
     as_values: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Stream:
     """What ``load`` would give, without labels, a block at a time: a file may be larger than memory."""
     path = Path(data).expanduser()
     if _is_name(data) or not path.is_file():
-        images: dict[str, Any] = {"size": size, "channels": channels, "as_values": as_values}
+        images: dict[str, Any] = {
+            "size": size,
+            "channels": channels,
+            "skip_broken": skip_broken,
+            "as_values": as_values,
+        }
         whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, **images)
         return Stream(whole.name, files.array_blocks(whole.x), whole.files)
     return Stream(path.stem, files.read_blocks(path, split=split, wanted=Wanted(label_column, columns, drop)))
@@ -204,12 +212,14 @@ def _from_path(
     wanted: Wanted,
     size: int | tuple[int, int] | None,
     channels: int | None,
+    skip_broken: bool,
 ) -> Dataset:
     path = Path(data).expanduser()
     if path.is_dir():
         inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
         size = pictures.SIZE if size is None else size
-        found = pictures.read_folder(inside, size=size, channels=channels, labels=wanted.label != "")
+        labels = wanted.label != ""
+        found = pictures.read_folder(inside, size=size, channels=channels, labels=labels, skip_broken=skip_broken)
         return replace(found, name=path.resolve().name)
     if not path.exists():
         raise _not_found(data, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import torch
 import yaml
@@ -47,6 +47,7 @@ class Plan:
     data: Annotated[str, DATA]
     label_column: str | None = None
     drop: Annotated[list, COLUMNS] = field(default_factory=list)  # left out
+    skip_broken: bool = False  # leave out image files that cannot be read
     rows_sha256: str
     groups_sha256: str | None = None  # of the groups that came with the rows
     n_clusters: Count
@@ -55,6 +56,12 @@ class Plan:
     hardware: Annotated[Hardware, AFFORDABLE] = field(default_factory=Hardware)
     tensorboard: bool = False
     training: TrainingConfig
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How `gedi.data.load` finds the run's data again."""
+        names = ("data", "seed", "label_column", "drop", "skip_broken")
+        return {name: getattr(self, name) for name in names}
 
     def write(self, folder: Path) -> None:
         values = asdict(self) | {"training": to_dict(self.training)}
