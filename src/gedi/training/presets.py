@@ -202,11 +202,11 @@ def configure(
     config = with_method(preset(name, n_features=n_features, image_shape=image_shape), method)
     weight = CONSTRAINT_WEIGHTS.get(name or "")
     config = override(config, *changes, added={} if weight is None else {"symbolic": {"weight": weight}})
-    if config.net.encoder == "resnet8" and image_shape is None:
+    if config.net.encoder != "mlp" and image_shape is None:
         asked = "" if name is None else f"The preset {name} is for images, and "
         raise ConfigError(
-            f"{asked}training.net.encoder resnet8 takes images, but the data are rows of {n_features} features: give "
-            "an array [n, height, width, channels], or choose another preset."
+            f"{asked}training.net.encoder {config.net.encoder} takes images, but the data are rows of {n_features} "
+            "features: give an array [n, height, width, channels], or choose another preset."
         )
     if "symbolic" in config.objective and not config.step2.iterations:
         raise ConfigError(f"A constraint acts in step 2, and with method {method} step 2 has no iterations here.")
