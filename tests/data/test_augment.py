@@ -216,6 +216,13 @@ def test_a_crop_as_wide_as_the_image_is_refused_before_training():
         row_augmentation(AugmentConfig(crop=8), DATA, SHAPE)
 
 
+def test_neighbours_wait_until_they_are_learned():
+    augment = row_augmentation(AugmentConfig(noise=0.0, neighbours=1, early=False), DATA)
+    assert torch.equal(augment(DATA[ROWS], ROWS, generator())[1], DATA[ROWS])
+    table = (torch.arange(len(DATA)) + 7).remainder(len(DATA))[:, None]
+    assert torch.equal(augment(DATA[ROWS], ROWS, generator(), table)[1], DATA[ROWS + 7])
+
+
 # ---- the paper's table ----
 
 

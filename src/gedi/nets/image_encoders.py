@@ -112,6 +112,7 @@ class ConvNet(nn.Module):
             StridedBlock(first, second, stride=2),
             StridedBlock(second, width, stride=2),
         )
+        self.last = nn.LayerNorm(width)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight)
@@ -120,7 +121,7 @@ class ConvNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = self.stem(_checked(self, x).contiguous(memory_format=torch.channels_last))
         h = F.silu(self.norm(h))
-        return self.blocks(h).mean((2, 3))
+        return self.last(self.blocks(h).mean((2, 3)))
 
 
 def _checked(net: ResNet8 | ConvNet, x: torch.Tensor) -> torch.Tensor:
