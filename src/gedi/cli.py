@@ -30,6 +30,7 @@ from gedi.training.presets import PRESETS
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
 DATA = "a name (see: gedi datasets), a .csv, .tsv, .xlsx, .parquet, .npy or .npz file, or a folder of images"
 RUN = "folder of a trained run"
+SKIP = "leave out image files that cannot be read, instead of stopping"
 SEED = "whole number; the same seed gives the same result (default: 0)"
 PRESET = "named settings (default: chosen from the data's shape)"
 SAVE_EVERY = "time between checkpoints (default: 30)"
@@ -82,6 +83,7 @@ def build_parser() -> Parser:
     data.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to exclude")
     data.add_argument("--label-column", metavar="COLUMN", help="column of labels, used for evaluation only")
     data.add_argument("--raw", action="store_true", help="refuse tables that hold anything but numbers")
+    data.add_argument("--skip-broken", action="store_true", help=SKIP)
     model = fit.add_argument_group("model")
     model.add_argument("--n-clusters", type=int, required=True, metavar="C", help="how many clusters to find")
     named(model, "method", METHODS, "what to train (default: gedi); see gedi methods", default="gedi")
@@ -113,6 +115,7 @@ def build_parser() -> Parser:
     predict.add_argument("--embed", action="store_true", help="add the embedding")
     predict.add_argument("--keep", action="store_true", help="add the columns of DATA")
     predict.add_argument("--label-column", metavar="COLUMN", help="column of labels, which is ignored")
+    predict.add_argument("--skip-broken", action="store_true", help=SKIP)
 
     sample = command("sample", run_sample, "draw new rows from the model", "gedi sample run -n 64 --out samples.npz")
     sample.add_argument("model", metavar="RUN", help=RUN)
@@ -132,6 +135,7 @@ def build_parser() -> Parser:
     evaluate.add_argument("data", metavar="DATA", help=DATA)
     evaluate.add_argument("--labels", metavar="COLUMN", help="column that holds the labels")
     evaluate.add_argument("--ood", metavar="DATA2", help="out-of-distribution data: adds AUROC")
+    evaluate.add_argument("--skip-broken", action="store_true", help=SKIP)
     evaluate.add_argument("--seed", type=seed, default=0, help="seed of generated data sets (default: 0)")
 
     example = "gedi report my-run other-run"

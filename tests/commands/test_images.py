@@ -43,12 +43,28 @@ def photos(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(photos, gedi, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "run"
-    assert gedi("fit", photos, "--n-clusters", 2, "--out", out, *FLAGS) == 0
+    assert gedi("fit", photos, "--n-clusters", 2, "--out", out, "--skip-broken", *FLAGS) == 0
     return out
 
 
+@pytest.mark.parametrize("command", ["fit", "predict", "eval"])
+def test_broken_files_stop_a_command_before_it_begins(photos, run, gedi, tmp_path, capsys, command):
+    out = ["--out", tmp_path / "out.csv"]
+    words = {
+        "fit": ["fit", photos, "--n-clusters", 2, *out],
+        "predict": ["predict", run, photos, *out],
+        "eval": ["eval", run, photos],
+    }
+    assert gedi(*words[command]) == 2
+    err = capsys.readouterr().err
+    assert "--skip-broken" in err and all(name in err for name in BROKEN)
+    assert not list(tmp_path.iterdir())
+    if command != "fit":  # the fixture's fit had the flag
+        assert gedi(*words[command], "--skip-broken") == 0
+
+
 def test_unreadable_files_are_counted_and_named_and_the_rest_trains(photos, gedi, tmp_path, capsys):
-    assert gedi("fit", photos, "--n-clusters", 2, "--out", tmp_path / "run", *FLAGS) == 0
+    assert gedi("fit", photos, "--n-clusters", 2, "--out", tmp_path / "run", "--skip-broken", *FLAGS) == 0
     err = capsys.readouterr().err
     assert "Left out 2 of 11 image files" in err and all(name in err for name in BROKEN)
     assert "9 images of 32x32x3" in err and "MB of memory" in err
@@ -64,7 +80,7 @@ def test_the_report_says_what_was_left_out(run, gedi):
 
 
 def test_every_picture_gets_a_cluster_beside_its_name(photos, run, gedi, tmp_path):
-    assert gedi("predict", run, photos, "--out", tmp_path / "p.csv") == 0
+    assert gedi("predict", run, photos, "--out", tmp_path / "p.csv", "--skip-broken") == 0
     with (tmp_path / "p.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["image"] for row in rows] == sorted(p.name for p in photos.iterdir() if p.name not in BROKEN)

@@ -1,13 +1,11 @@
 """T(x'|x): what is drawn, in which order, and how strongly rows and images change."""
 
 import ast
-import dataclasses
 import inspect
 import io
 import tokenize
 from dataclasses import replace
 
-import kornia
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,13 +15,14 @@ from torch.nn import functional as F
 from gedi.data.augment import (
     AugmentConfig,
     affine,
-    change_colours,
     change_images,
     move,
     neighbour_table,
     pick,
     row_augmentation,
+    window,
 )
+from gedi.data.colours import YIQ, ColourConfig, change_colours
 from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig, override
 from gedi.training.presets import preset
@@ -73,13 +72,14 @@ def flat_view(x, settings, seed=0):
     return seen.view(n, height, width, channels).permute(0, 3, 1, 2)
 
 
-def test_every_setting_has_a_comment_beside_it():
+@pytest.mark.parametrize("settings", [AugmentConfig, ColourConfig])
+def test_every_setting_has_a_comment_beside_it(settings):
     """They become docs/settings.md."""
-    source = inspect.getsource(AugmentConfig)
+    source = inspect.getsource(settings)
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     commented = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
     fields = [node for node in ast.parse(source).body[0].body if isinstance(node, ast.AnnAssign)]
-    assert len(fields) == len(dataclasses.fields(AugmentConfig)) and {node.lineno for node in fields} <= commented
+    assert len(fields) == len(settings.__annotations__) and {node.lineno for node in fields} <= commented
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_crop_needs_neither_black_nor_white():
         assert set(after.tolist()) <= set(before.tolist())
 
 
-@pytest.mark.parametrize("setting", [{"crop": 2}, {"flip": True}, {"jitter": 0.1}, {"gray": 0.1}])
+@pytest.mark.parametrize("setting", [{"crop": 2}, {"area": 0.5}, {"flip": True}, {"jitter": 0.1}, {"gray": 0.1}])
 def test_rows_are_not_images(setting):
     with pytest.raises(ConfigError, match=f"augment.{next(iter(setting))}.*rows"):
         view(AugmentConfig(**setting), shape=None)
@@ -214,6 +214,13 @@ def test_colours_need_black_and_white():
 def test_a_crop_as_wide_as_the_image_is_refused_before_training():
     with pytest.raises(ConfigError, match=r"crop.*got 8 for 8x8"):
         row_augmentation(AugmentConfig(crop=8), DATA, SHAPE)
+
+
+def test_neighbours_wait_until_they_are_learned():
+    augment = row_augmentation(AugmentConfig(noise=0.0, neighbours=1, early=False), DATA)
+    assert torch.equal(augment(DATA[ROWS], ROWS, generator())[1], DATA[ROWS])
+    table = (torch.arange(len(DATA)) + 7).remainder(len(DATA))[:, None]
+    assert torch.equal(augment(DATA[ROWS], ROWS, generator(), table)[1], DATA[ROWS + 7])
 
 
 # ---- the paper's table ----
@@ -294,6 +301,26 @@ def test_half_of_the_images_are_mirrored():
     assert torch.equal(move(x, AugmentConfig(), generator()), x)
 
 
+def test_windows_show_parts_of_the_image_enlarged():
+    """A picture of its own coordinates shows which part was cut out."""
+    n, size, least = 4000, 32, 0.2
+    ramp = (torch.arange(size) + 0.5) / size
+    x = torch.stack(torch.meshgrid(ramp, ramp, indexing="ij")).expand(n, 2, size, size)
+    view = window(x, AugmentConfig(area=least, flip=True), generator())
+    mirrored = view[:, 1, 0, 0] > view[:, 1, 0, -1]
+    assert float(mirrored.float().mean()) == pytest.approx(0.5, abs=0.03)
+    height = (view[:, 0, -2, 5] - view[:, 0, 1, 5]) * size / (size - 3)  # the outermost pixels repeat the border
+    width = (view[:, 1, 5, -2] - view[:, 1, 5, 1]).abs() * size / (size - 3)
+    area = height * width
+    assert least - 0.01 < float(area.min()) < least + 0.05 and 0.95 < float(area.max()) < 1.01
+    assert float((width / height).max()) < 4 / 3 + 0.01 and float((height / width).max()) < 4 / 3 + 0.01
+
+
+def test_two_ways_to_crop_are_refused():
+    with pytest.raises(ConfigError, match="crop 0 or area 1"):
+        row_augmentation(AugmentConfig(crop=2, area=0.5), DATA, SHAPE)
+
+
 # ---- colours ----
 
 
@@ -349,16 +376,18 @@ def test_contrast_keeps_the_mean_luminance(channels):
 def test_saturation_keeps_the_luminance():
     x = 0.4 + 0.2 * unit(500)
     view = change_colours(x, only(saturation=0.4), generator())
-    gray, gray_view = (kornia.color.rgb_to_grayscale(a) for a in (x, view))
-    assert torch.allclose(gray, gray_view, atol=1e-5) and changed_share(x, view) > 0.95
+    weights = torch.tensor([0.299, 0.587, 0.114])[:, None, None]
+    assert torch.allclose((x * weights).sum(1), (view * weights).sum(1), atol=1e-5) and changed_share(x, view) > 0.95
 
 
-def test_hue_turns_the_wheel_by_at_most_a_tenth():
-    red = torch.tensor([0.9, 0.1, 0.1]).view(1, 3, 1, 1).expand(2000, 3, 2, 2)
-    view = change_colours(red, only(hue=0.1), generator())
-    assert torch.allclose(view.amax(1), red.amax(1), atol=1e-5)  # value and chroma stay
-    turn = kornia.color.rgb_to_hsv(view)[:, 0, 0, 0] / (2 * torch.pi)
-    turn = torch.where(turn > 0.5, turn - 1, turn)
+def test_hue_turns_colours_around_grey_by_at_most_a_tenth():
+    muted = torch.tensor([0.6, 0.45, 0.45]).view(1, 3, 1, 1).expand(2000, 3, 2, 2)
+    before, after = (
+        a[:, :, 0, 0] @ torch.tensor(YIQ).T for a in (muted, change_colours(muted, only(hue=0.1), generator()))
+    )
+    assert torch.allclose(before[:, 0], after[:, 0], atol=1e-5)  # luminance and saturation stay
+    assert torch.allclose(before[:, 1:].norm(dim=1), after[:, 1:].norm(dim=1), atol=1e-5)
+    turn = (torch.atan2(after[:, 2], after[:, 1]) - torch.atan2(before[:, 2], before[:, 1])) / (2 * torch.pi)
     assert -0.1 - 1e-4 <= float(turn.min()) < -0.098 and 0.098 < float(turn.max()) <= 0.1 + 1e-4
 
 

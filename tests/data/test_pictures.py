@@ -54,7 +54,7 @@ BAD = ["j truncated.jpg", "k text.png", "l empty.png"]
 
 def test_any_mode_and_size_becomes_one_array(zoo):
     with pytest.warns(UserWarning, match="Left out 3 of 13 image files") as caught:
-        pictures = read_folder(zoo, size=(24, 16))
+        pictures = read_folder(zoo, size=(24, 16), skip_broken=True)
     assert len(caught) == 1 and all(name in str(caught[0].message) for name in BAD)
     assert pictures.x.shape == (10, 24, 16, 3) and pictures.x.dtype == np.uint8
     assert pictures.unreadable == BAD and pictures.y is None
@@ -71,21 +71,21 @@ def test_the_same_folder_gives_the_same_rows(zoo, tmp_path):
         (copy / path.name).write_bytes(path.read_bytes())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        one, two, three = read_folder(zoo), read_folder(copy), read_folder(copy)
+        one, two, three = (read_folder(folder, skip_broken=True) for folder in (zoo, copy, copy))
     assert one.files == two.files == three.files
     assert np.array_equal(one.x, two.x) and np.array_equal(two.x, three.x)
 
 
 def test_load_knows_folders(zoo):
     with pytest.warns(UserWarning, match="Left out 3"):
-        data = load(zoo, size=20)
+        data = load(zoo, size=20, skip_broken=True)
     assert data.name == "photos" and data.image_shape == (20, 20, 3) == data.x.shape[1:]
     assert data.unreadable == BAD and data.files is not None and len(data.files) == len(data.x)
     with pytest.warns(UserWarning, match="Left out 3"):
-        part = load(str(zoo), n=4, seed=1)
+        part = load(str(zoo), n=4, seed=1, skip_broken=True)
     assert part.image_shape == (32, 32, 3) and len(part.files) == 4
     with pytest.warns(UserWarning, match="Left out 3"):
-        whole = load(zoo)
+        whole = load(zoo, skip_broken=True)
     assert np.array_equal(part.x, whole.x[[whole.files.index(name) for name in part.files]])
 
 
@@ -115,10 +115,11 @@ def test_grey_folders_have_one_channel(tmp_path):
         ("F", 0.5, 128),
         ("F", 51.0, 51),
         ("I", 51, 51),
+        ("CMYK", (0, 255, 255, 0), (255, 0, 0)),
     ],
 )
 def test_values_of_every_mode(tmp_path, mode, value, expected):
-    picture(tmp_path / ("a.tif" if mode in ("F", "I") else "a.png"), mode, value=value)
+    picture(tmp_path / ("a.tif" if mode in ("F", "I", "CMYK") else "a.png"), mode, value=value)
     pixels = read_folder(tmp_path).x[0]
     assert (np.abs(pixels.astype(int) - expected) <= 1).all()
 
@@ -135,6 +136,19 @@ def test_the_middle_is_kept_and_photographs_stand_upright(tmp_path):
     tall.save(tmp_path / "turned.png", exif=exif)
     turned = read_folder(tmp_path, size=(40, 20)).x[0]
     assert turned[:15].max() < 20 and turned[25:].min() > 235
+
+
+def test_half_transparent_pixels_are_mixed_with_white(tmp_path):
+    picture(tmp_path / "a.png", "RGBA", value=(0, 0, 0, 128))
+    assert (np.abs(read_folder(tmp_path).x.astype(int) - 127) <= 1).all()
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a.webp", "a.tif", "a.png"])
+def test_the_first_picture_of_an_animation_is_taken(tmp_path, name):
+    red, green = (Image.new("RGB", (20, 20), colour) for colour in ("red", "lime"))
+    red.save(tmp_path / name, save_all=True, append_images=[green, green], lossless=True)
+    pixels = read_folder(tmp_path).x[0].astype(int)
+    assert pixels[..., 0].min() > 240 and pixels[..., 1].max() < 15
 
 
 def test_large_photographs_look_the_same_with_the_decoder_that_skips_detail(tmp_path):
@@ -181,6 +195,12 @@ def test_train_and_test_are_splits_not_labels(tmp_path):
 # ---- problems ----
 
 
+def test_broken_files_are_named_and_so_is_the_way_out(zoo):
+    with pytest.raises(DataError, match=r"3 of 13 image files in .* cannot be read: .*--skip-broken") as refused:
+        load(zoo)
+    assert all(name in str(refused.value) for name in BAD)
+
+
 def test_folders_without_readable_images(tmp_path):
     with pytest.raises(DataError, match=r"holds no images.*\.png"):
         load(tmp_path)
@@ -204,7 +224,7 @@ def test_pipes_and_circles_do_not_hang(tmp_path):
     (tmp_path / "round").symlink_to(tmp_path)
     (tmp_path / "nowhere.png").symlink_to(tmp_path / "missing.png")
     with pytest.warns(UserWarning, match="Left out 2 of 3"):
-        assert read_folder(tmp_path).files == ["a.png"]
+        assert read_folder(tmp_path, skip_broken=True).files == ["a.png"]
 
 
 def test_decompression_bombs_are_left_out(tmp_path, monkeypatch):
@@ -212,4 +232,4 @@ def test_decompression_bombs_are_left_out(tmp_path, monkeypatch):
     picture(tmp_path / "bomb.png", size=(400, 400))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2000)
     with pytest.warns(UserWarning, match=r"Left out 1 of 2.*bomb\.png"):
-        assert read_folder(tmp_path).files == ["a.png"]
+        assert read_folder(tmp_path, skip_broken=True).files == ["a.png"]

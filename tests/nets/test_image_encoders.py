@@ -1,4 +1,4 @@
-"""The ResNet of the paper's table, and flat rows of pixels on their way through it."""
+"""The ResNet of the paper's table, the faster net, and flat rows of pixels on their way through them."""
 
 import math
 
@@ -8,12 +8,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from gedi.errors import ConfigError, DataError
-from gedi.nets import GediNet, ImageEncoder, ResNet8, encoders
+from gedi.nets import ConvNet, GediNet, ImageEncoder, ResNet8
+
+BOTH = pytest.mark.parametrize("kind", [ResNet8, ConvNet])
 
 
-def net(channels=3, width=8, seed=0):
+def net(channels=3, width=8, seed=0, kind=ResNet8):
     torch.manual_seed(seed)
-    return ResNet8(channels, width)
+    return kind(channels, width)
 
 
 def images(n=4, channels=3, height=32, width=32, seed=0):
@@ -45,8 +47,9 @@ def test_it_is_the_table_written_out():
 
 
 @pytest.mark.parametrize("channels, height, width", [(1, 28, 28), (3, 8, 8), (4, 33, 47), (2, 9, 64)])
-def test_any_channels_and_sizes(channels, height, width):
-    out = net(channels)(images(2, channels, height, width))
+@BOTH
+def test_any_channels_and_sizes(channels, height, width, kind):
+    out = net(channels, kind=kind)(images(2, channels, height, width))
     assert out.shape == (2, 8) and bool(out.isfinite().all())
 
 
@@ -62,8 +65,9 @@ def test_weights_start_as_they_should():
             assert not module.bias.detach().any()
 
 
-def test_weights_and_images_are_channels_last():
-    model, seen = net(), []
+@BOTH
+def test_weights_and_images_are_channels_last(kind):
+    model, seen = net(kind=kind), []
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             assert module.weight.is_contiguous(memory_format=torch.channels_last)
@@ -72,20 +76,23 @@ def test_weights_and_images_are_channels_last():
     assert len(seen) == 9 and all(h.is_contiguous(memory_format=torch.channels_last) for h in seen)
 
 
-def test_the_layout_of_the_images_changes_nothing():
-    model, x = net(), images()
+@BOTH
+def test_the_layout_of_the_images_changes_nothing(kind):
+    model, x = net(kind=kind), images()
     assert torch.equal(model(x), model(x.contiguous(memory_format=torch.channels_last)))
 
 
-def test_an_image_does_not_feel_the_others_of_its_batch():
-    model, x = net().train(), images()
+@BOTH
+def test_an_image_does_not_feel_the_others_of_its_batch(kind):
+    model, x = net(kind=kind).train(), images()
     other = x.clone()
     other[1:] = 100 * images(3, seed=5)
     assert torch.allclose(model(other)[:1], model(x)[:1], atol=1e-5)
 
 
-def test_gradients_reach_every_weight_and_pixel():
-    model, x = net(), images().requires_grad_()
+@BOTH
+def test_gradients_reach_every_weight_and_pixel(kind):
+    model, x = net(kind=kind), images().requires_grad_()
     model(x).square().sum().backward()
     assert all(bool((p.grad != 0).any()) for p in model.parameters())
     assert float((x.grad != 0).float().mean()) > 0.99
@@ -98,9 +105,10 @@ def test_state_round_trip_and_seed():
     assert torch.equal(one(x), two(x))
 
 
-def test_it_works_under_the_heads():
+@BOTH
+def test_it_works_under_the_heads(kind):
     torch.manual_seed(0)
-    gedi = GediNet(ResNet8(3, 8), representation=8, embedding=8, projector_hidden=16, n_clusters=10)
+    gedi = GediNet(kind(3, 8), representation=8, embedding=8, projector_hidden=16, n_clusters=10)
     x = images()
     assert gedi.log_density(x).shape == (4,) and gedi.scores(x).shape == (4, 10)
     gradient = gedi.score(x)
@@ -110,11 +118,24 @@ def test_it_works_under_the_heads():
 
 
 @pytest.mark.parametrize("shape", [(4, 1, 32, 32), (4, 3, 7, 32), (4, 3, 32), (4, 32, 32, 3)])
-def test_images_of_a_wrong_shape_are_refused(shape):
-    with pytest.raises(DataError, match=r"takes images \[n, 3, height, width\]"):
-        net()(torch.zeros(shape))
+@BOTH
+def test_images_of_a_wrong_shape_are_refused(shape, kind):
+    with pytest.raises(DataError, match=rf"{kind.__name__} takes images \[n, 3, height, width\]"):
+        net(kind=kind)(torch.zeros(shape))
     with pytest.raises(ConfigError, match="at least one channel"):
-        ResNet8(0, 8)
+        kind(0, 8)
+
+
+def test_features_of_the_faster_net_cost_fewer_multiplications():
+    def cost(model):
+        counted = []
+        for module in model.modules():
+            if isinstance(module, nn.Conv2d):
+                module.register_forward_hook(lambda m, _, out: counted.append(m.weight.numel() * out[0, 0].numel()))
+        model(images(1))
+        return sum(counted)
+
+    assert cost(ConvNet(3, 128)) < cost(ResNet8(3, 32))
 
 
 # Flat rows
@@ -132,7 +153,7 @@ def test_rows_are_read_as_height_width_channels():
 
 
 def test_many_images_without_a_gradient_go_through_in_parts(monkeypatch):
-    monkeypatch.setattr(encoders.ImageEncoder, "rows_at_once", 3)
+    monkeypatch.setattr(ImageEncoder, "rows_at_once", 3)
     net, x = encoder(), torch.randn(7, 240)
     sizes = []
     net.resnet.register_forward_hook(lambda module, given, found: sizes.append(len(given[0])))

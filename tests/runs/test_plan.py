@@ -35,8 +35,8 @@ def test_a_budget_of_time_decides_the_iterations_and_nothing_else(plan):
 def test_the_file_has_these_entries_in_this_order(plan, tmp_path):
     plan.write(tmp_path)
     content = yaml.safe_load((tmp_path / runs.PLAN).read_text())
-    names = ["data", "label_column", "drop", "raw", "rows_sha256", "groups_sha256", "n_clusters", "method", "seed"]
-    assert list(content) == [*names, "hardware", "tensorboard", "minutes", "iterations", "training"]
+    names = ["data", "label_column", "drop", "raw", "skip_broken", "rows_sha256", "groups_sha256", "n_clusters"]
+    assert list(content) == [*names, "method", "seed", "hardware", "tensorboard", "minutes", "iterations", "training"]
     assert content["hardware"] == {"device": "cpu", "devices": 1, "nodes": 1, "precision": "32", "timeout": 600.0}
 
 
@@ -49,8 +49,8 @@ def changed(plan, folder, **changes):
 
 
 def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
-    names = ("label_column", "drop", "raw", "groups_sha256", "hardware", "tensorboard", "minutes", "iterations")
-    newer = dict.fromkeys(names, "missing")
+    names = ("label_column", "drop", "raw", "skip_broken", "groups_sha256", "hardware", "tensorboard", "minutes")
+    newer = dict.fromkeys((*names, "iterations"), "missing")
     assert Plan.read(changed(plan, tmp_path, unknown=3, **newer)) == plan
 
 

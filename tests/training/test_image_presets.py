@@ -8,7 +8,7 @@ import torch
 
 from gedi import runs
 from gedi.errors import ConfigError
-from gedi.training.build import box_around
+from gedi.training.build import box_around, build_net, prepare
 from gedi.training.config import TrainingConfig
 from gedi.training.fit import fit_rows
 from gedi.training.presets import PRESETS, configure, preset
@@ -31,7 +31,7 @@ def fit(name, shape, **changes):
 def small():
     """A few iterations of the preset `images`."""
     iterations = {f"{stage}.iterations": 2 for stage in ("step1", "step2")}
-    return fit("images", (17, 18, 3), **iterations, **{"net.representation": 6})
+    return fit("images", (17, 18, 3), **iterations, **{"net.representation": 8})
 
 
 @pytest.mark.filterwarnings("ignore::gedi.training.guard.GuardWarning")
@@ -96,6 +96,25 @@ def test_a_model_of_images_gives_the_same_answers_after_loading(small, tmp_path)
     for name in ("predict_proba", "transform", "score_samples", "ood_score"):
         assert np.array_equal(getattr(again, name)(rows), getattr(model, name)(rows)), name
     assert np.array_equal(again.sample(3), model.sample(3))
+
+
+def test_the_contrastive_term_trains_a_projector_beside_linear_heads(small):
+    _, model = small
+    fresh = build_net(model.config, model.n_features, 2, torch.Generator().manual_seed(0), image_shape=(17, 18, 3))
+    moved = [
+        not torch.equal(a, b) for a, b in zip(*(n.nf_projector.parameters() for n in (model.net, fresh)), strict=True)
+    ]
+    assert all(moved) and isinstance(model.net.projector, torch.nn.Identity)
+
+
+def test_whether_to_mirror_is_found_in_the_images(small):
+    _, model = small
+    assert model.config.augment.flip is True  # noise has no left and right
+    ramps = np.tile(np.linspace(0, 255, 20, dtype=np.uint8)[None, None, :, None], (60, 20, 1, 3))
+    noisy = np.random.default_rng(0).integers(0, 20, ramps.shape, dtype=np.uint8) // 2 + ramps // 2
+    config = configure("images", "gedi", n_features=1200, image_shape=(20, 20, 3))
+    ready = prepare(noisy.reshape(60, -1), config, 2, image_shape=(20, 20, 3))
+    assert ready.config.augment.flip is False and config.augment.flip is None
 
 
 def test_answers_do_not_depend_on_the_other_images_of_a_batch(small):

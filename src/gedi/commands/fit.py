@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gedi.training.config import TrainingConfig
 
 # A resumed run must keep these.
-SAME = ("data", "label_column", "drop", "raw", "n_clusters", "method", "seed", "minutes", "training")
+SAME = ("data", "label_column", "drop", "raw", "skip_broken", "n_clusters", "method", "seed", "minutes", "training")
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -35,15 +35,14 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.training.world import is_first_process
 
     folder = Path(args.out)
-    data = load(args.data, seed=args.seed, label_column=args.label_column, drop=args.drop, raw=args.raw)
+    reading = {"label_column": args.label_column, "drop": args.drop, "raw": args.raw, "skip_broken": args.skip_broken}
+    data = load(args.data, seed=args.seed, **reading)
     rows = _checked(data, args.n_clusters)
     config = _settings(args, rows.shape[1], data.image_shape)
     rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
     plan = runs.Plan(
         data=_to_find_again(args.data),
-        label_column=args.label_column,
-        drop=args.drop,
-        raw=args.raw,
+        **reading,
         rows_sha256=rows_sha256,
         groups_sha256=groups_sha256,
         n_clusters=args.n_clusters,
@@ -90,7 +89,7 @@ def run_resume(args: argparse.Namespace) -> None:
     plan = runs.Plan.read(folder)
     if not _is_finished(folder):
         plan = replace(plan, hardware=_hardware(args, plan.hardware))
-        data = load(plan.data, seed=plan.seed, label_column=plan.label_column, drop=plan.drop, raw=plan.raw)
+        data = load(**plan.reading)
         rows = _checked(data, plan.n_clusters)
         _continue_run(folder, plan, data, rows, _fingerprints(rows, data), args.save_every)
 

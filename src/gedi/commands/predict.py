@@ -29,7 +29,9 @@ def run_predict(args: argparse.Namespace) -> None:
     path = Path(args.out)
     check_new(path, TABLES)
     model = runs.load(args.model)
-    data = stream(args.data, label_column=args.label_column, keep=args.keep, **model.reading)
+    data = stream(
+        args.data, label_column=args.label_column, keep=args.keep, skip_broken=args.skip_broken, **model.reading
+    )
     rows, shape = 0, model.image_shape
     if not model.has_density:
         say(err, f"{args.model} was trained without a density: log_density and ood_score are left out")
@@ -110,7 +112,8 @@ def run_eval(args: argparse.Namespace) -> None:
     from gedi.evaluation import label_scores, ood_scores
 
     model = runs.load(args.model)
-    data, rows = load_checked(model, args.data, split="test", seed=args.seed, label_column=args.labels)
+    options: dict[str, Any] = {"split": "test", "seed": args.seed, "skip_broken": args.skip_broken}
+    data, rows = load_checked(model, args.data, label_column=args.labels, **options)
     scores: dict[str, Any] = {"data": data.name, "rows": len(rows)} | label_scores(model, rows, data.y)
     if not model.has_density:
         left_out = "mean_log_density and ood are" if args.ood else "mean_log_density is"
@@ -118,7 +121,7 @@ def run_eval(args: argparse.Namespace) -> None:
     else:
         scores["mean_log_density"] = float(model.score_samples(rows).mean())
         if args.ood:
-            _, foreign = load_checked(model, args.ood, split="test", seed=args.seed)
+            _, foreign = load_checked(model, args.ood, **options)
             scores["ood"] = {"data": args.ood} | ood_scores(model, rows, foreign)
     sys.stdout.write(json.dumps(scores, indent=2) + "\n")
 

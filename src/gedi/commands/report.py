@@ -41,9 +41,9 @@ def run_report(args: argparse.Namespace) -> None:
     for run in runs:
         if run.model is not None:  # a run that diverged has no model to show data to
             if args.data:
-                run.given, _ = load_checked(run.model, args.data, label_column=args.label_column)
+                run.given, _ = load_checked(run.model, args.data, label_column=args.label_column, skip_broken=True)
             if args.ood:
-                run.foreign, _ = load_checked(run.model, args.ood)
+                run.foreign, _ = load_checked(run.model, args.ood, skip_broken=True)
     html = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
     path = folders[0] / PAGE if len(runs) == 1 else Path(COMPARISON)
     say(out, f"wrote {write_page(html, Path(args.out) if args.out else path)}")

@@ -1,8 +1,4 @@
-"""T(x'|x): random views of scaled rows and images, in batches, drawn from an explicit generator.
-
-kornia's own random classes draw from torch's global generator. Here every random number comes from the generator passed
-in, and kornia only does the colour arithmetic.
-"""
+"""T(x'|x): random views of scaled rows and images, in batches, drawn from an explicit generator."""
 
 from __future__ import annotations
 
@@ -15,37 +11,35 @@ from typing import Annotated
 import torch
 from torch.nn import functional as F
 
+from gedi.data.colours import ColourConfig, change_colours
 from gedi.data.neighbours import neighbour_table
 from gedi.data.scaled_rows import Rows
 from gedi.errors import ConfigError
-from gedi.settings import Natural, NotNegative, Rule, Share
+from gedi.settings import Natural, NotNegative, Rule
 
 Augment = Callable[..., tuple[torch.Tensor, torch.Tensor]]  # see `row_augmentation`
 KNOTS = 4  # per side of the grid whose random displacements are smoothed into an elastic distortion
-HALF_TURN = Rule("lie between 0 and 0.5", lambda turn: 0 <= turn <= 0.5)
+AREA = Rule("lie in (0, 1]", lambda area: 0 < area <= 1)
+STRETCH = 4 / 3  # largest ratio of the sides of a window, and its inverse the smallest
 
 
 @dataclass
-class AugmentConfig:
+class AugmentConfig(ColourConfig):
     """T(x'|x), in units of the scaled data."""
 
     noise: NotNegative | None = None  # standard deviation of additive noise; None: the data's resolution
     both: bool = True  # augment both views (paper: x itself and one view of it)
     neighbours: Natural = 10  # take the second view from one of this many mutual nearest neighbours (0: from x)
     learned: bool = False  # search for neighbours again, in the representation, once clusters are chosen
+    early: bool = True  # use neighbours before that, too: those of the rows themselves
     shift: float = 0.0  # images: largest shift in pixels
     rotate: float = 0.0  # images: largest rotation in degrees
     scale: float = 0.0  # images: largest relative change of size
     shear: float = 0.0  # images: largest shear
     elastic: NotNegative = 0.0  # images: standard deviation of smooth random displacements, in half sides of the image
     crop: Natural = 0  # images: random crop after reflecting the border by this many pixels
-    flip: bool = False  # images: mirror left-right with probability 1/2
-    jitter: Share = 0.0  # images: probability of colour jitter, with the next four strengths
-    brightness: Share = 0.4  # factor between 1 - this and 1 + this; likewise the next two
-    contrast: Share = 0.4  # see brightness
-    saturation: Share = 0.4  # see brightness
-    hue: Annotated[float, HALF_TURN] = 0.1  # largest rotation of the colour wheel, in turns
-    gray: Share = 0.0  # images: probability of conversion to grey
+    area: Annotated[float, AREA] = 1.0  # images: random windows of at least this share of the area, enlarged
+    flip: bool | None = False  # images: mirror left-right with probability 1/2; None: if the data look mirrored
 
 
 def row_augmentation(
@@ -62,7 +56,8 @@ def row_augmentation(
     be another table of neighbours [n, k].
     """
     changes_images = _check_image_settings(settings, image_shape, box)
-    nearest = neighbour_table(data, settings.neighbours) if settings.neighbours else None
+    uses_rows = settings.neighbours and settings.early
+    nearest = neighbour_table(data, settings.neighbours) if uses_rows else None
     moves = any((settings.shift, settings.rotate, settings.scale, settings.shear, settings.elastic))
 
     def view(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -96,15 +91,17 @@ def row_augmentation(
 def _check_image_settings(
     settings: AugmentConfig, image_shape: tuple[int, ...] | None, box: tuple[float, float] | None
 ) -> bool:
-    """Whether any of crop, flip, jitter and gray is set; those that do not fit the data are refused."""
+    """Whether any of crop, area, flip, jitter and gray is set; those that do not fit the data are refused."""
     asked = [name for name in ("crop", "flip", "jitter", "gray") if getattr(settings, name)]
+    asked += ["area"] * (settings.area < 1)
     if not asked:
         return False
     if image_shape is None:
         raise ConfigError(f"training.augment.{asked[0]} is for images, but the data are rows: remove it.")
     if box is None and (settings.jitter or settings.gray):
+        colour = "jitter" if settings.jitter else "gray"
         raise ConfigError(
-            f"training.augment.{asked[-1]} changes colours, so black and white must be known: "
+            f"training.augment.{colour} changes colours, so black and white must be known: "
             "set training.scaling to pixels."
         )
     height, width = image_shape[:2]
@@ -112,6 +109,8 @@ def _check_image_settings(
         raise ConfigError(
             f"training.augment.crop must be smaller than the images, got {settings.crop} for {height}x{width} pixels."
         )
+    if settings.crop and settings.area < 1:
+        raise ConfigError("training.augment.crop and training.augment.area are two ways to crop: set crop 0 or area 1.")
     return True
 
 
@@ -157,7 +156,7 @@ def change_images(
     ``box`` holds black and white; with None, colours stay. The same random numbers are drawn whatever the
     probabilities, so changing one probability does not affect the other draws.
     """
-    view = move(x, settings, generator)
+    view = move(x, settings, generator) if settings.area == 1 else window(x, settings, generator)
     if box is None:
         return view
     low, high = box
@@ -181,51 +180,24 @@ def move(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -
     return x[image, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
+def window(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
+    """Cut windows of random area, shape and place out of the images, enlarge them to the whole, and mirror some."""
+    n = len(x)
+    across, down, size, shape, turn = torch.rand((5, n), generator=generator, device=x.device, dtype=x.dtype)
+    area, ratio = settings.area + (1 - settings.area) * size, STRETCH ** (2 * shape - 1)
+    width, height = ((area * side).sqrt().clamp_max(1.0) for side in (ratio, 1 / ratio))
+    across, down = (1 - width) * (2 * across - 1), (1 - height) * (2 * down - 1)
+    if settings.flip:
+        width = torch.where(turn < 0.5, -width, width)
+    none = torch.zeros_like(width)
+    places = torch.stack([width, none, across, none, height, down], 1).view(n, 2, 3)
+    grid = F.affine_grid(places, list(x.shape), align_corners=False)
+    return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
+
+
 def _reflect(place: torch.Tensor, size: int) -> torch.Tensor:
     """Indices outside 0..size-1, reflected at the first and last pixel, which are not repeated."""
     return size - 1 - (size - 1 - place.abs()).abs()
-
-
-def change_colours(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
-    """Jitter the colours of some images of x (black 0, white 1) and turn some grey.
-
-    Without three channels there is no hue or saturation: only brightness and contrast change. The order of the four
-    changes is random, and the same for the whole batch.
-    """
-    n = len(x)
-    jittered, grayed = (
-        torch.rand(n, generator=generator, device=x.device) < p for p in (settings.jitter, settings.gray)
-    )
-    strengths = (settings.brightness, settings.contrast, settings.saturation, settings.hue)
-    draws = 2 * torch.rand((4, n), generator=generator, dtype=x.dtype, device=x.device) - 1
-    order = torch.randperm(4, generator=generator, device=x.device).tolist()
-    has_colour = x.shape[1] == 3
-    changed = x.clone()
-    if bool(jittered.any()):
-        some = x[jittered]
-        for step in order:
-            if has_colour or step < 2:
-                some = _jitter(step, some, strengths[step] * draws[step, jittered])
-        changed[jittered] = some
-    if has_colour and bool(grayed.any()):
-        from kornia.color import rgb_to_grayscale
-
-        changed[grayed] = rgb_to_grayscale(changed[grayed]).expand(-1, 3, -1, -1)
-    return changed
-
-
-def _jitter(step: int, x: torch.Tensor, amount: torch.Tensor) -> torch.Tensor:
-    """Brightness, contrast, saturation or hue, changed by one amount per image; the result lies in [0, 1]."""
-    from kornia import enhance  # a slow import that only training on images needs
-
-    x = x.clamp(0.0, 1.0)  # noise and samplers leave this range, where colours are undefined
-    if step == 0:
-        return enhance.adjust_brightness_accumulative(x, 1 + amount)
-    if step == 1:
-        return enhance.adjust_contrast_with_mean_subtraction(x, 1 + amount)
-    if step == 2:
-        return enhance.adjust_saturation_with_gray_subtraction(x, 1 + amount)
-    return enhance.adjust_hue(x, 2 * math.pi * amount)
 
 
 # ---- neighbours ----

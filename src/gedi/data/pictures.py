@@ -31,13 +31,19 @@ UNREADABLE += (Image.DecompressionBombError,)
 
 
 def read_folder(
-    folder: Path, *, size: int | tuple[int, int] = SIZE, channels: int | None = None, labels: bool = True
+    folder: Path,
+    *,
+    size: int | tuple[int, int] = SIZE,
+    channels: int | None = None,
+    labels: bool = True,
+    skip_broken: bool = False,
 ) -> Dataset:
     """All images under a folder, in the order of their names, cropped to the middle and resized to ``size``.
 
     They have one channel if all are grey and three otherwise, unless ``channels`` is given. Transparent pixels become
-    white. Sub-folders are the labels if there are at least two and every image is in one. Image files that cannot be
-    read are left out, with a warning that names them; other files are ignored.
+    white. Of animations the first picture is taken. Sub-folders are the labels if there are at least two and every
+    image is in one. Image files that cannot be read are an error, or with ``skip_broken`` left out with a warning; both
+    name them. Other files are ignored.
     """
     height, width = (size, size) if isinstance(size, int) else size
     if min(height, width) < 1:
@@ -56,6 +62,11 @@ def read_folder(
     unreadable = [name for name in found if name not in read]
     if not files:
         raise DataError(f"None of the {len(found)} image files in {folder} can be read: {_printable(unreadable)}.")
+    if unreadable and not skip_broken:
+        raise DataError(
+            f"{len(unreadable)} of {len(found)} image files in {folder} cannot be read: {_printable(unreadable)}. "
+            "Repair or remove them, or leave them out with --skip-broken (in Python: skip_broken=True)."
+        )
     if unreadable:
         warnings.warn(
             f"Left out {len(unreadable)} of {len(found)} image files in {folder} that cannot be read: "

@@ -68,6 +68,7 @@ def load(
     table: TableRecipe | None = None,
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
+    skip_broken: bool = False,
     as_values: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Dataset:
     """Load a data set by name, or a file or a folder of images by path.
@@ -86,7 +87,8 @@ def load(
     data set, reads new data in the same way.
 
     Images of a folder are resized to `size` (32 by default; a pair is height, width). They have one channel if all are
-    grey and three otherwise, unless `channels` is given. Their pixels are bytes; `as_values`, if given, converts them.
+    grey and three otherwise, unless `channels` is given. Files that cannot be read are an error, unless `skip_broken`
+    leaves them out with a warning. Their pixels are bytes; `as_values`, if given, converts them.
     Sub-folders 'train' and 'test', if both exist, are the splits; other sub-folders are labels, unless
     label_column="".
 
@@ -103,7 +105,7 @@ def load(
     path, wanted = Path(data).expanduser(), Wanted(label_column, columns, drop, raw)
     if table is not None and path.is_file() and path.suffix.lower() in tables.SUFFIXES:
         return _subset(mixed.read_by_recipe(path, wanted, table), n, seed)
-    found = _subset(_from_path(data, split, wanted, size, channels), n, seed)
+    found = _subset(_from_path(data, split, wanted, size, channels, skip_broken), n, seed)
     if found.files is not None and as_values is not None:
         return replace(found, x=as_values(found.x))
     return found
@@ -121,6 +123,7 @@ def stream(
     keep: bool = False,
     size: int | tuple[int, int] | None = None,
     channels: int | None = None,
+    skip_broken: bool = False,
     as_values: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Stream:
     """The rows of ``load``, without labels, a block at a time: a file may be larger than memory.
@@ -130,7 +133,12 @@ def stream(
     """
     path = Path(data).expanduser()
     if _is_name(data) or not path.is_file():
-        images: dict[str, Any] = {"size": size, "channels": channels, "as_values": as_values}
+        images: dict[str, Any] = {
+            "size": size,
+            "channels": channels,
+            "skip_broken": skip_broken,
+            "as_values": as_values,
+        }
         whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, **images)
         return Stream(whole.name, map(Block, files.array_blocks(whole.x)), whole.files)
     wanted = Wanted(label_column, columns, drop, raw=True)
@@ -235,12 +243,14 @@ def _from_path(
     wanted: Wanted,
     size: int | tuple[int, int] | None,
     channels: int | None,
+    skip_broken: bool,
 ) -> Dataset:
     path = Path(data).expanduser()
     if path.is_dir():
         inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
         size = pictures.SIZE if size is None else size
-        found = pictures.read_folder(inside, size=size, channels=channels, labels=wanted.label != "")
+        labels = wanted.label != ""
+        found = pictures.read_folder(inside, size=size, channels=channels, labels=labels, skip_broken=skip_broken)
         return replace(found, name=path.resolve().name)
     if not path.exists():
         raise _not_found(data, path)

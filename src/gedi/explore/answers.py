@@ -51,7 +51,7 @@ def _places(said: Answers) -> np.ndarray:
 def find_examples(model: TrainedModel, folder: Path, data: str | None = None) -> Examples:
     """Some rows of ``data``; without it, the rows kept in the run's folder, or else the model's own samples."""
     if data is not None:
-        loaded = load(data, **model.reading)
+        loaded = load(data, skip_broken=True, **model.reading)
         if not len(loaded.x):
             raise DataError(f"{data} is empty: there is nothing to compare with.")
         rows, name = take(loaded.x, few(len(loaded.x), ROWS)), loaded.name

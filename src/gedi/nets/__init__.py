@@ -1,16 +1,18 @@
 """Networks: encoders, heads, GediNet (all of them together), and the densities p_Psi(x)."""
 
 from gedi.nets.densities import ClusterDensity, ContrastiveDensity, Density, EnergyDensity, score
-from gedi.nets.encoders import Encoder, ImageEncoder, MLPEncoder, ResNet8
+from gedi.nets.encoders import Encoder, MLPEncoder
 from gedi.nets.flow import FlowDensity
 from gedi.nets.gedinet import GediNet
 from gedi.nets.heads import ClusterHeads, LinearHeads, Projector, Prototypes
+from gedi.nets.image_encoders import ConvNet, ImageEncoder, ResNet8
 from gedi.nets.vae import VaeDensity
 
 __all__ = [
     "ClusterDensity",
     "ClusterHeads",
     "ContrastiveDensity",
+    "ConvNet",
     "Density",
     "Encoder",
     "EnergyDensity",

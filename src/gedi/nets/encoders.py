@@ -1,4 +1,4 @@
-"""Encoders, ``enc`` in the paper: an MLP for rows and a ResNet for images."""
+"""Encoders, ``enc`` in the paper: what all have in common, and an MLP for rows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from gedi.errors import ConfigError, DataError
-
 SLOPE = 0.2  # of leaky ReLUs, as in the paper's table of the ResNet and in the code it builds on
 FEW_COLUMNS = 16  # of a matrix product
-SMALLEST = 8  # pixels: two poolings leave 2x2
 
 
 class SiLU(nn.SiLU):
@@ -142,90 +139,3 @@ class MLPEncoder(Encoder):
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """a @ b. If it has few columns, BLAS takes a quarter of the time when the numbers of b are in the other order."""
     return F.linear(a, b.T.contiguous()) if b.shape[1] < FEW_COLUMNS else a @ b
-
-
-class Block(nn.Module):
-    """Two 3x3 convolutions beside a shortcut; ``pool`` halves both, ``first`` takes raw pixels.
-
-    The first block has no activation before its first convolution, which would discard half of the pixels' range. It
-    has a 1x1 convolution in its shortcut, because the number of channels changes there.
-    """
-
-    def __init__(self, channels: int, width: int, *, first: bool = False, pool: bool = False) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, width, 3, padding=1)
-        self.conv2 = nn.Conv2d(width, width, 3, padding=1)
-        self.shortcut = nn.Conv2d(channels, width, 1) if first else nn.Identity()
-        self.first, self.pool = first, pool
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        h = self.conv1(x if self.first else F.leaky_relu(x, SLOPE))
-        h = self.conv2(F.leaky_relu(h, SLOPE))
-        if self.pool:
-            h, x = F.avg_pool2d(h, 2), F.avg_pool2d(x, 2)
-        return h + self.shortcut(x)
-
-
-class ResNet8(nn.Module):
-    """The 8-layer ResNet of Appendix H: images [n, C, H, W], H and W at least 8, -> representation [n, width].
-
-    ``width`` is the F of the paper's table. Four residual blocks, the first two of which halve the image, then the mean
-    over pixels. There is no normalisation layer: the energy of one image must not depend on the others of its batch.
-    With three channels it has 1,037,184 parameters for F = 128 and 4,138,752 for F = 256.
-
-    Weights and images are kept channels_last, which makes gradients with respect to images 1.4-1.7 times faster on CPU.
-    """
-
-    def __init__(self, channels: int = 3, width: int = 128) -> None:
-        super().__init__()
-        if channels < 1 or width < 1:
-            raise ConfigError(f"ResNet8 needs at least one channel and width 1, got {channels} and {width}.")
-        self.channels, self.width = channels, width
-        self.blocks = nn.Sequential(
-            Block(channels, width, first=True, pool=True),
-            Block(width, width, pool=True),
-            Block(width, width),
-            Block(width, width),
-        )
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.xavier_uniform_(module.weight, gain=math.sqrt(2))
-                nn.init.zeros_(module.bias)  # type: ignore[arg-type]
-        nn.init.xavier_uniform_(self.blocks[0].conv1.weight)  # type: ignore[arg-type]
-        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if x.ndim != 4 or x.shape[1] != self.channels or min(x.shape[2:]) < SMALLEST:
-            raise DataError(
-                f"ResNet8 takes images [n, {self.channels}, height, width] of at least {SMALLEST}x{SMALLEST} pixels, "
-                f"got {list(x.shape)}."
-            )
-        h = self.blocks(x.contiguous(memory_format=torch.channels_last))
-        return F.leaky_relu(h, SLOPE).mean((2, 3))
-
-
-class ImageEncoder(Encoder):
-    """`ResNet8` on flat rows [n, H * W * C], the form the samplers work in; pixels are in the order (H, W, C)."""
-
-    rows_at_once = 256
-    is_exact = False  # one image would take the time of 256
-
-    def __init__(self, image_shape: tuple[int, ...], width: int) -> None:
-        super().__init__()
-        height, side, channels = image_shape
-        if min(height, side) < SMALLEST:
-            raise ConfigError(
-                f"The resnet8 encoder needs images of at least {SMALLEST}x{SMALLEST} pixels, got {height}x{side}: "
-                "enlarge them, or use training.net.encoder mlp."
-            )
-        self.image_shape = (height, side, channels)
-        self.resnet = ResNet8(channels, width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if torch.is_grad_enabled() or len(x) <= self.rows_at_once:
-            return self._encode(x)
-        return torch.cat([self._encode(part) for part in x.split(self.rows_at_once)])
-
-    def _encode(self, x: torch.Tensor) -> torch.Tensor:
-        # Channels are the last of (H, W, C) already: to the ResNet this is channels_last without a copy.
-        return self.resnet(x.reshape(len(x), *self.image_shape).permute(0, 3, 1, 2))

@@ -156,7 +156,7 @@ class InfoNce(Contrastive):
     equation: ClassVar[str] = "Eqs. 1-2"
 
     def losses(self, views: Views) -> dict[str, Loss]:
-        loss = info_nce_loss(*views.pair(views.z), tau=self.tau, similarity=self.similarity)
+        loss = info_nce_loss(*views.contrasted, tau=self.tau, similarity=self.similarity)
         return {"contrastive": Loss(loss, self.weight)}
 
 
@@ -169,7 +169,7 @@ class NtXent(Contrastive):
     equation: ClassVar[str] = "Eq. 2 over both views"
 
     def losses(self, views: Views) -> dict[str, Loss]:
-        loss = nt_xent_loss(*views.pair(views.z), tau=self.tau, similarity=self.similarity)
+        loss = nt_xent_loss(*views.contrasted, tau=self.tau, similarity=self.similarity)
         return {"contrastive": Loss(loss, self.weight)}
 
 

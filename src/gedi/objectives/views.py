@@ -86,6 +86,11 @@ class Views:
         """Of the pair alone: embeddings by L_NF's own projector, not normalised."""
         return self.apply(self.net.nf_projector, self.h[: 2 * self.n])
 
+    @property
+    def contrasted(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What contrastive terms compare: embeddings, or under linear heads, which have no projector, `features`."""
+        return self.pair(self.features if self.net.head == "linear" else self.z)
+
     @cached_property
     @torch.no_grad()
     def teacher_scores(self) -> torch.Tensor:

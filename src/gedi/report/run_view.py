@@ -157,7 +157,7 @@ def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:
         return kept
     try:
         plan = runs.Plan.read(folder)
-        data = load(plan.data, seed=plan.seed, label_column=plan.label_column, drop=plan.drop, raw=plan.raw)
+        data = load(**plan.reading)
         flat, images = data.x.reshape(len(data.x), -1), data.image_shape is not None
         rows = check_rows(flat, n_clusters=None, allow_single_row=True, images=images)
     except GediError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import torch
 import yaml
@@ -50,6 +50,7 @@ class Plan:
     label_column: str | None = None
     drop: Annotated[list, COLUMNS] = field(default_factory=list)  # left out
     raw: bool = False  # the table has to hold plain numbers
+    skip_broken: bool = False  # leave out image files that cannot be read
     rows_sha256: str
     groups_sha256: str | None = None  # of the groups that came with the rows
     n_clusters: Count
@@ -65,6 +66,12 @@ class Plan:
     def settings(self) -> TrainingConfig:
         """What the run trains with: the settings that were asked for, with the iterations that its budget allows."""
         return self.training if self.iterations is None else with_iterations(self.training, self.iterations)
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How `gedi.data.load` finds the run's data again."""
+        names = ("data", "seed", "label_column", "drop", "raw", "skip_broken")
+        return {name: getattr(self, name) for name in names}
 
     def write(self, folder: Path) -> None:
         values = asdict(self) | {"training": to_dict(self.training)}

@@ -16,6 +16,7 @@ from gedi.data.augment import Augment, row_augmentation
 from gedi.data.neighbours import nearest_neighbours
 from gedi.data.scaled_rows import Rows, scaled
 from gedi.data.streaming import is_mapped
+from gedi.data.symmetry import is_mirrored
 from gedi.errors import ConfigError
 from gedi.nets import Encoder, GediNet, ImageEncoder, MLPEncoder
 from gedi.objectives.generative import Energy
@@ -57,7 +58,7 @@ def prepare(
     grouped = find_groups(config.objective, len(x), n_clusters, groups)
     scaler = Scaler().fit(x, mode=config.scaling, together=[] if table is None else table.together())
     rows = scaled(x if grouped is not None else enough_rows(x, config), scaler)
-    config = fill_from_data(config, rows)
+    config = fill_from_data(config, rows, image_shape)
     box = (-1.0, 1.0) if config.scaling == "pixels" else None
     augment = row_augmentation(config.augment, rows, image_shape, box=box)
     return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, table)
@@ -86,10 +87,14 @@ def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 500
     return typical if typical > 1e-6 else 0.05  # mostly identical rows define no scale
 
 
-def fill_from_data(config: TrainingConfig, x: np.ndarray | Rows) -> TrainingConfig:
-    """A copy of ``config`` in which every length left open is set from the data's resolution."""
+def fill_from_data(
+    config: TrainingConfig, x: np.ndarray | Rows, image_shape: tuple[int, ...] | None = None
+) -> TrainingConfig:
+    """A copy of ``config`` in which every length left open is set from the data's resolution, and whether to mirror."""
     config = copy.deepcopy(config)
     net, sampler, dam, augment = config.net, config.sampler, config.dam, config.augment
+    if augment.flip is None:
+        augment.flip = image_shape is not None and is_mirrored(x, image_shape)
     lengths = [sampler.noise, sampler.final_noise, sampler.data_noise, dam.radius, augment.noise]
     has_waves = net.encoder == "mlp"
     if None not in lengths and not (has_waves and net.frequency is None):
@@ -177,14 +182,18 @@ def _mlp(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None
     )
 
 
-def _resnet8(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
+def _image_net(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
     if image_shape is None:
         raise ConfigError(
-            f"training.net.encoder resnet8 takes images, and the data are rows of {n_features} features: give an "
-            "array [n, height, width, channels], or use training.net.encoder mlp."
+            f"training.net.encoder {config.encoder} takes images, and the data are rows of {n_features} features: give "
+            "an array [n, height, width, channels], or use training.net.encoder mlp."
         )
-    return ImageEncoder(image_shape, _width(config))
+    return ImageEncoder(image_shape, _width(config), config.encoder)
 
 
 # The choices of training.net.encoder.
-ENCODERS: dict[str, Callable[[NetConfig, int, tuple[int, ...] | None], Encoder]] = {"mlp": _mlp, "resnet8": _resnet8}
+ENCODERS: dict[str, Callable[[NetConfig, int, tuple[int, ...] | None], Encoder]] = {
+    "mlp": _mlp,
+    "resnet8": _image_net,
+    "convnet": _image_net,
+}

@@ -22,9 +22,9 @@ DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas
 class NetConfig:
     """Sizes of the networks (Appendix G)."""
 
-    encoder: Literal["mlp", "resnet8"] = "mlp"  # for rows, or for images of at least 8 x 8 pixels
+    encoder: Literal["mlp", "resnet8", "convnet"] = "mlp"  # for rows, or the paper's and a faster one for images
     hidden: Layers = (100, 100)  # hidden layers of the mlp encoder
-    representation: Count | None = 64  # outputs of the encoder, F of resnet8 (paper: 2); None: its last hidden layer
+    representation: Count | None = 64  # outputs of the encoder, F of resnet8 (paper: 2); None: mlp's last hidden layer
     embedding: Count = 8  # outputs of the projectors: the unit sphere of prototypes, and L_NF's space
     projector_hidden: Count = 16  # hidden neurons of both projectors
     activation: Literal["silu", "leaky_relu"] = "silu"  # smooth: DAM needs smooth tangents (paper: leaky_relu)
@@ -161,10 +161,10 @@ def check(config: TrainingConfig) -> TrainingConfig:
     """Refuse values out of range and settings that contradict each other; returns the config unchanged."""
     settings.check_ranges(config, "training.")
     heads, clustering = config.heads, config.objective.get("clustering")
-    if config.net.encoder == "resnet8" and {"walks", "mixture"} & set(heads.starts):
+    if config.net.encoder != "mlp" and {"walks", "mixture"} & set(heads.starts):
         raise ConfigError(
             "training.heads.starts: walks between all images and mixtures of their pixels take too long; leave out "
-            "walks and mixture with training.net.encoder resnet8."
+            f"walks and mixture with training.net.encoder {config.net.encoder}."
         )
     if (heads.neutral or heads.starts) and heads.choose > LATEST:
         raise ConfigError(
