@@ -12,7 +12,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-import yaml
 
 from gedi import GEDI
 from gedi.cli import main
@@ -68,42 +67,7 @@ def test_links_lead_somewhere(path):
         assert (path.parent / target).exists(), target
 
 
-# -- the site ---------------------------------------------------------------------------------------------------------
-
-
-def pages_of(nav):
-    """All files named in a navigation."""
-    if isinstance(nav, str):
-        return [nav]
-    return [page for item in (nav.values() if isinstance(nav, dict) else nav) for page in pages_of(item)]
-
-
-def test_the_navigation_names_every_page_and_no_other():
-    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    named = pages_of(config["nav"])
-    assert sorted(named) == sorted(path.name for path in DOCS.glob("*.md"))
-
-
-@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
-def test_a_page_has_no_diagram_that_the_theme_would_fetch_a_script_for(path):
-    assert "```mermaid" not in path.read_text(encoding="utf-8")
-
-
-def test_the_site_builds_strictly(tmp_path, monkeypatch):
-    pytest.importorskip("material", reason="needs mkdocs-material: pip install 'gedi-ssl[docs]'")
-    pytest.importorskip("mkdocstrings", reason="needs mkdocstrings: pip install 'gedi-ssl[docs]'")
-    from mkdocs.commands.build import build
-    from mkdocs.config import load_config
-
-    monkeypatch.chdir(ROOT)
-    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path / "site"), strict=True)
-    config.plugins.on_startup(command="build", dirty=False)
-    build(config)
-    site = tmp_path / "site"
-    assert "predict_proba" in (site / "api.html").read_text(encoding="utf-8")
-    assert "sampler.box_margin" in (site / "settings.html").read_text(encoding="utf-8")
-    assert (site / "results" / "laptop" / "fig-landscapes.png").exists()
-    assert not list(site.rglob("hooks.py"))
+# -- tables ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_table_of_settings_has_every_setting_and_its_meaning(hooks):

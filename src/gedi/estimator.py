@@ -67,10 +67,18 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
 
     Attributes
     ----------
-    labels_ : cluster of every training row.
-    n_iter_ : iterations of both steps.
-    objective_ : smoothed objective of the head that was chosen, lower is better; no labels are involved.
-    model_ : the trained model.
+    labels_ : ndarray of shape (n,)
+        Cluster of every training row; not kept by ``save``.
+    n_iter_ : int
+        Iterations of both steps.
+    objective_ : float or None
+        Smoothed objective of the cluster head that was chosen, lower is better; no labels are involved.
+    model_ : TrainedModel
+        The trained model: its settings (``config``), history, results and network.
+    n_features_in_ : int
+        Columns of the training rows; for images, all their pixels.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if the rows came as a data frame.
 
     Examples
     --------
