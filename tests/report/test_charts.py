@@ -15,7 +15,7 @@ from gedi.report.history import CURVE_POINTS, History, training_charts
 from gedi.report.look import PALETTE, SYMBOLS, colour, compact, literal, percent, rgb, short, side_by_side, symbol
 from gedi.report.measures import few
 from gedi.report.records import number_of_clusters
-from gedi.report.rivals import matched, rival_clusterings
+from gedi.report.rivals import matched
 
 rng = np.random.default_rng(0)
 
@@ -249,18 +249,6 @@ def test_the_number_of_clusters_is_told_if_it_was_searched_for(junk):
 
 
 # ---- rivals ----
-
-
-@pytest.mark.parametrize("width", [2, 40])
-def test_rivals_find_clear_groups(width):
-    group = np.repeat([0, 1, 2], 30)
-    found = rival_clusterings(rng.normal(size=(90, width)) * 0.1 + 5 * group[:, None], 3)
-    assert set(found) == {"k-means", "Gaussian mixture"}
-    assert all((matched(group, cluster) == group).all() for cluster in found.values())
-
-
-def test_fewer_different_rows_than_clusters_have_no_rivals():
-    assert rival_clusterings(np.zeros((20, 2)), 3) == {}
 
 
 # ---- several runs ----

@@ -1,19 +1,34 @@
 """The verdict: every threshold does what its comment says, and whatever is not good comes with a remedy."""
 
-import re
-from dataclasses import fields, replace
+import shlex
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from gedi.objectives.term import kinds
+from gedi.cli import build_parser, training_flags
+from gedi.report.gaps import Gaps, Surroundings
 from gedi.report.measures import Measures
-from gedi.report.verdict import LIMITS, Finding, Judgement, Limit, headline, judge, overall
-from gedi.training.config import TrainingConfig, paths
+from gedi.report.rerun import Rerun
+from gedi.report.rivals import Clustering
+from gedi.report.verdict import LIMITS, TRIAL, Finding, Judgement, Limit, headline, judge, overall
+from gedi.training.config import TrainingConfig, override, to_dict
+
+
+def apart(crowding, hidden=0):
+    """Four clusters whose borders are this crowded, some of which fall into two."""
+    one = Surroundings(25, border=0.1 * crowding, inside=0.1)
+    parts = replace(one, gap=0.0)
+    return Clustering(np.repeat(range(4), 25), Gaps({k: parts if k < hidden else one for k in range(4)}), 0.5)
+
 
 FINE = Measures(
     n_clusters=4,
     has_clusters=True,
     has_density=True,
+    iterations=800,
+    own=apart(0.1),
+    rivals={"k-means": apart(0.3), "Gaussian mixture": apart(0.05)},
     sizes=[25, 25, 25, 25],
     entropy=1.0,
     confidence=0.98,
@@ -26,6 +41,7 @@ FINE = Measures(
     noise_auroc=0.95,
     shuffled_auroc=0.9,
     sample_test=0.55,
+    outside=0.0,
     energy_gap=0.2,
     energy_spread=1.0,
     candidates={"a head": 0.01, "kmeans": 0.2},
@@ -46,20 +62,26 @@ def test_a_flawless_run_is_good_in_everything():
 @pytest.mark.parametrize(
     ("change", "ability", "level"),
     [
+        ({"own": apart(0.6), "rivals": {}}, "clusters", "fair"),
+        ({"own": apart(1.0), "rivals": {}}, "clusters", "poor"),
+        ({"own": apart(1.0), "rivals": {}, "has_images": True}, "clusters", "fair"),
+        ({"own": apart(0.1, hidden=1)}, "clusters", "fair"),
+        ({"own": apart(0.1, hidden=3)}, "clusters", "poor"),
+        ({"own": apart(0.3)}, "clusters", "fair"),
+        ({"own": Clustering(np.zeros(100, int), Gaps({0: Surroundings(100, 0.0, 0.1)}), None)}, "clusters", "poor"),
         ({"confidence": 0.8}, "clusters", "fair"),
-        ({"confidence": 0.4}, "clusters", "poor"),
+        ({"confidence": 0.4}, "clusters", "fair"),
         ({"keeps_noise": 0.8}, "clusters", "poor"),
         ({"keeps_walk": 0.92}, "clusters", "fair"),
         ({"sizes": [50, 50, 0, 0]}, "clusters", "poor"),
         ({"sizes": [40, 40, 20, 0]}, "clusters", "fair"),
         ({"sizes": [97, 1, 1, 1]}, "clusters", "poor"),
-        ({"candidates": {"a head": 0.5, "kmeans": 0.45}}, "clusters", "fair"),
-        ({"candidates": {"a head": 0.9, "kmeans": 0.95}}, "clusters", "fair"),
         ({"spread": 0.001}, "embedding", "poor"),
         ({"effective_rank": 1.2}, "embedding", "fair"),
         ({"noise_auroc": 0.5}, "density", "poor"),
         ({"shuffled_auroc": 0.5}, "density", "fair"),
         ({"sample_test": 1.0}, "samples", "poor"),
+        ({"outside": 0.1}, "samples", "fair"),
         ({"energy_gap": 9.0}, "training", "poor"),
         ({"rollbacks": 1}, "training", "fair"),
         ({"rollbacks": 3}, "training", "poor"),
@@ -70,44 +92,58 @@ def test_one_fault_shows_in_its_own_ability_with_a_remedy(change, ability, level
     changed = replace(FINE, **change)
     assert levels(changed) == levels(FINE) | {ability: level}
     worst = next(judgement for judgement in judge(changed) if judgement.ability == ability).worst_first[0]
-    assert worst.level == level and worst.remedy
+    assert worst.level == level and worst.remedy and worst.command
 
 
 def test_an_energy_gap_is_judged_relative_to_the_spread_of_log_p():
     assert levels(replace(FINE, energy_gap=9.0, energy_spread=30.0))["training"] == "good"
 
 
-def test_the_winner_among_several_candidates_is_named_and_judged_by_itself():
-    def said(**candidates):
-        run = replace(FINE, candidates=candidates, winner=min(candidates, default=None, key=candidates.get))
-        return [f for j in judge(run) for f in j.findings if "candidates" in f.text]
-
-    (found,) = said(kmeans=0.02, neighbours=0.99)
-    assert found.level == "good" and "from k-means, chosen from 2 candidates: its score is 0.02," in found.text
-    assert said(**{"a head": 0.9}) == said() == []  # without rivals, it was judged by its own loss alone
+def test_certainty_alone_earns_nothing():
+    sure = replace(FINE, own=apart(1.2), rivals={}, confidence=1.0, unsure=0.0, keeps_noise=1.0, keeps_walk=1.0)
+    assert levels(sure)["clusters"] == "poor"
 
 
-def test_remedies_name_settings_that_exist():
-    terms = {f"objective.{f}": [field.name for t in ts.values() for field in fields(t)] for f, ts in kinds().items()}
-    known = {*paths(TrainingConfig()), *terms, *(f"{term}.{name}" for term, names in terms.items() for name in names)}
-    groups = {path.split(".")[0] for path in known}
+def test_a_trial_run_is_not_graded_and_says_why():
+    found = judge(replace(FINE, iterations=TRIAL - 1), Rerun("rows.csv", 4, about_settings=("--preset", "smoke")))
+    assert {judgement.level for judgement in found} == {overall(found)} == {"not graded"}
+    assert headline(found) == "Not graded: a trial run of at most 99 iterations per stage is too short to judge."
+    assert {judgement.advice for judgement in found} == {"gedi fit rows.csv --n-clusters 4 --out RUN-2"}
+    assert levels(replace(FINE, iterations=TRIAL)) == levels(FINE)
+
+
+def test_every_remedy_is_a_command_that_the_command_line_takes():
+    warnings = [("L_DI is 2.", "x"), ("DAM's walks end.", "x"), ("1 of 4 clusters have no rows.", "x")]
     bad = replace(
         FINE,
+        own=apart(1.0, hidden=3),
         sizes=[97, 3, 0, 0],
-        candidates={"a head": 1.0, "kmeans": 2.0},
-        winner="a head",
         rollbacks=3,
+        warnings=warnings,
         **dict.fromkeys(("confidence", "keeps_noise", "keeps_walk", "spread", "noise_auroc", "shuffled_auroc"), 0.0),
         effective_rank=0.0,
         sample_test=1.0,
+        outside=1.0,
         energy_gap=9.0,
     )
-    findings = [finding for judgement in judge(bad) for finding in judgement.findings]
-    assert len(findings) == len(LIMITS) and all(finding.remedy for finding in findings)
-    named = [name for finding in findings for name in re.findall(r"\w+(?:\.\w+)+", finding.remedy)]
-    assert {name for name in named if name.split(".")[0] in groups} - known == set()
-    assert {name.split(".")[0] for name in named} <= groups
-    assert not any("n_init" in finding.remedy for finding in findings)  # the command line has no such setting
+    rerun = Rerun("my rows.csv", 4, settings=to_dict(TrainingConfig()))
+    findings = [finding for judgement in judge(bad, rerun) for finding in judgement.findings]
+    assert len(findings) == len(LIMITS) + len(warnings) and all(finding.remedy for finding in findings)
+    for finding in findings:
+        program, *words = shlex.split(finding.command)
+        rest, changes = training_flags(words)
+        args = build_parser().parse_args(rest)
+        assert program == "gedi" and args.data == "my rows.csv" and args.out == "RUN-2" and args.n_clusters >= 2
+        override(TrainingConfig(), changes)  # settings that exist, with values in their range
+        assert changes or args.n_clusters != 4
+
+
+@pytest.mark.parametrize("word", ["nats", "guard", "sphere", "energy", "DAM", "L_DI", "tau", "SGLD", "AUROC"])
+def test_findings_are_in_plain_words(word):
+    bad = replace(FINE, own=apart(2.0, hidden=4), rollbacks=3, energy_gap=9.0, sample_test=1.0, sizes=[99, 1, 0, 0])
+    for run in (FINE, bad, replace(bad, warnings=[("L_DI is 2.", "x"), ("DAM's walks end.", "x")])):
+        for judgement in judge(run):
+            assert not any(word in f"{finding.text} {finding.remedy}" for finding in judgement.findings)
 
 
 def test_poor_samples_leave_the_run_fair():
@@ -115,17 +151,18 @@ def test_poor_samples_leave_the_run_fair():
 
 
 def test_a_run_that_diverged_says_why_and_nothing_else():
-    (only,) = judge(Measures(diverged="Training diverged in step1."))
-    assert only.level == "poor" and only.findings[0].text == "Training diverged in step1."
+    training, *others = judge(Measures(diverged="Training diverged in step1."))
+    assert training.level == "poor" and training.why == "Training diverged in step1." and training.advice
+    assert {judgement.level for judgement in others} == {"not graded"}
 
 
 def test_what_a_method_does_not_train_is_absent_not_bad():
     no_density = replace(
-        FINE, has_density=False, noise_auroc=None, shuffled_auroc=None, sample_test=None, energy_gap=None
+        FINE, has_density=False, noise_auroc=None, shuffled_auroc=None, sample_test=None, outside=None, energy_gap=None
     )
-    assert levels(no_density) | {"density": "absent", "samples": "absent"} == levels(no_density)
+    assert levels(no_density) | {"density": "not graded", "samples": "not graded"} == levels(no_density)
     no_clusters = Measures(has_density=True, noise_auroc=0.9, energy_gap=0.1, energy_spread=1.0)
-    assert levels(no_clusters)["clusters"] == levels(no_clusters)["embedding"] == "absent"
+    assert levels(no_clusters)["clusters"] == levels(no_clusters)["embedding"] == "not graded"
     assert overall(judge(no_clusters)) == "good"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gedi.experiments import Outcome
     from gedi.training.model import TrainedModel
 
-PAGE, COMPARISON = "report.html", "gedi-comparison.html"
+PAGE, SUMMARY, COMPARISON = "report.html", "report.json", "gedi-comparison.html"
 
 
 def run_report(args: argparse.Namespace) -> None:
@@ -28,6 +28,7 @@ def run_report(args: argparse.Namespace) -> None:
     from gedi.report.page import write_page
     from gedi.report.run_page import run_page
     from gedi.report.run_view import read_run
+    from gedi.report.summary import write_summary
 
     folders = [Path(folder) for folder in args.models]
     if len(folders) > MOST:
@@ -47,6 +48,8 @@ def run_report(args: argparse.Namespace) -> None:
     html = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
     path = folders[0] / PAGE if len(runs) == 1 else Path(COMPARISON)
     say(out, f"wrote {write_page(html, Path(args.out) if args.out else path)}")
+    if len(runs) == 1 and not args.out:
+        say(out, f"wrote {write_summary(runs[0], folders[0] / SUMMARY)}")
 
 
 def run_explore(args: argparse.Namespace) -> None:
@@ -71,7 +74,7 @@ def run_explore(args: argparse.Namespace) -> None:
 
 
 def write_run_report(folder: Path, data: Dataset | None, model: TrainedModel | None = None) -> None:
-    """Write the page of a run that has just ended, and a sample of its data for later pages.
+    """Write the page of a run that has just ended, its verdict, and a sample of its data for later pages.
 
     ``data`` and ``model`` are None if the run diverged. A failure is only reported: the run itself is complete.
     """
@@ -79,11 +82,15 @@ def write_run_report(folder: Path, data: Dataset | None, model: TrainedModel | N
     from gedi.report.page import write_page
     from gedi.report.run_page import run_page
     from gedi.report.run_view import read_run
+    from gedi.report.summary import write_summary
 
     try:
         if data is not None:
             write_sample(sample_of(data), folder)
-        say(out, f"report: {write_page(run_page(read_run(folder, model)), folder / PAGE)}")
+        run = read_run(folder, model)
+        page = write_page(run_page(run), folder / PAGE)
+        write_summary(run, folder / SUMMARY)
+        say(out, f"report: {page}")
     except GediError as error:
         say(err, f"no report was written: {error} Try again with: gedi report {folder}")
 

@@ -14,12 +14,14 @@ from scipy.stats import entropy
 from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report.look import number
+from gedi.report.rivals import Clustering, compare_rivals
 from gedi.sampling import dam
 from gedi.training.model import TrainedModel
 
 MOST_CANDIDATES = 20  # shown
 UNSURE = 0.75  # a row whose best cluster has a lower probability lies between clusters
 LATE = 0.25  # the last share of the history, which shows how training ended
+BEYOND = 0.1  # a sample is outside the data if a column is beyond the data's range by this share of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,8 @@ class Measures:
     n_clusters: int = 1
     has_clusters: bool = False
     has_density: bool = False
+    has_images: bool = False
+    iterations: int | None = None  # of the longest stage, as planned
     diverged: str | None = None
     rollbacks: int = 0
     warnings: list[tuple[str, str]] = field(default_factory=list)  # of the guard: what it saw, and the remedy
@@ -83,12 +87,15 @@ class Measures:
     unsure: float | None = None  # share of rows below `UNSURE`
     keeps_noise: float | None = None  # share of rows that stay in their cluster under a little noise
     keeps_walk: float | None = None  # ... at the end of a DAM walk
+    own: Clustering | None = None  # the clusters of the rows shown, and whether gaps set them apart
+    rivals: dict[str, Clustering] = field(default_factory=dict[str, Clustering])  # other clusterings of these rows
     effective_rank: float | None = None  # number of directions that the embedding uses
     spread: float | None = None  # 0: all rows are embedded at one point
     dimensions: int | None = None  # of the embedding
     noise_auroc: float | None = None  # probability that log p is higher for a row than for noise
     shuffled_auroc: float | None = None  # ... than for a row of shuffled columns
     sample_test: float | None = None  # how reliably nearest neighbours tell samples from rows; 0.5 is chance
+    outside: float | None = None  # share of samples outside the range of the data
     energy_gap: float | None = None  # mean |log p of samples - log p of data| late in training
     energy_spread: float | None = None  # standard deviation of log p over the data
     candidates: dict[str, float] = field(default_factory=dict)  # clusterings that competed, and their scores
@@ -110,6 +117,12 @@ class Measures:
         None for a head without rivals, which was judged only by its own loss.
         """
         return None if self.winner is None or len(self.candidates) == 1 else self.candidates[self.winner]
+
+    @property
+    def best_rival(self) -> tuple[str, Clustering] | None:
+        """The rival whose clusters are set apart best; None if there is none to compare with."""
+        known = [(rival.crowding, name) for name, rival in self.rivals.items() if rival.crowding is not None]
+        return (name := min(known)[1], self.rivals[name]) if known else None
 
     @property
     def largest_share(self) -> float | None:
@@ -139,11 +152,16 @@ def measure(
         "n_clusters": model.n_clusters,
         "has_clusters": model.has_clusters and model.n_clusters > 1,
         "has_density": model.has_density,
+        "has_images": model.image_shape is not None,
+        "iterations": max(model.config.step1.iterations, model.config.step2.iterations),
     }
     if answers is None:
         return Measures(**told)
     told |= embedding_measures(answers.embedding) if model.has_clusters else {}
+    scaled = model.scaler.transform(answers.rows)
     if told["has_clusters"]:
+        images = model.image_shape is not None
+        told["own"], told["rivals"] = compare_rivals(scaled, answers.cluster, model.n_clusters, images=images)
         told |= cluster_measures(answers) | stability(answers)
     if model.has_density:
         scores = {name: model.score_samples(rows) for name, rows in foreign_rows(answers.rows).items()}
@@ -152,7 +170,8 @@ def measure(
         if model.n_features > 1:
             told["shuffled_auroc"] = auroc(answers.log_density, scores["shuffled columns"])
         if samples is not None:
-            told["sample_test"] = two_sample_test(model.scaler.transform(answers.rows), model.scaler.transform(samples))
+            drawn = model.scaler.transform(samples)
+            told |= {"sample_test": two_sample_test(scaled, drawn), "outside": outside_share(scaled, drawn)}
     return Measures(**told)
 
 
@@ -261,6 +280,14 @@ def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
     nearest = NearestNeighbors(n_neighbors=1).fit(both).kneighbors(return_distance=False)[:, 0]
     own = kind[nearest] == kind
     return float(0.5 + np.mean([abs(own[kind == k].mean() - 0.5) for k in (0, 1)]))
+
+
+def outside_share(rows: np.ndarray, samples: np.ndarray) -> float:
+    """Share of samples with a column clearly beyond the range of the data."""
+    low, high = rows.min(0), rows.max(0)
+    # Of columns that hardly vary, such as dark corners of images, a little noise is not beyond the data.
+    margin = BEYOND * np.maximum(high - low, np.median(high - low))
+    return float(((samples < low - margin) | (samples > high + margin)).any(1).mean())
 
 
 def late_gap(history: list[dict[str, Any]]) -> float | None:

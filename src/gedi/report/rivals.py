@@ -1,33 +1,77 @@
-"""Other clusterings of the same rows, to be seen on the same map."""
+"""Cheap rivals on the same rows: clusters of a run have to be at least as well set apart as theirs."""
 
 from __future__ import annotations
 
+import math
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 
+from gedi.data.neighbours import main_directions
+from gedi.report.gaps import FEWEST, Gaps, find_gaps, neighbour_links, spread_steps
+from gedi.training.start import tightest_kmeans
+
 K_MEANS, MIXTURE = "k-means", "Gaussian mixture"
-MOST_DIRECTIONS = 30  # of wider rows, only the main directions are clustered
-FULL = 10  # columns up to which a Gaussian has a full covariance
+SILHOUETTE_ROWS = 1_000
 
 
-def rival_clusterings(scaled: np.ndarray, n_clusters: int, *, seed: int = 0) -> dict[str, np.ndarray]:
-    """The clusters [n] of scaled rows by simple methods, by name; empty if there are fewer rows than clusters."""
-    from sklearn.cluster import KMeans
-    from sklearn.decomposition import PCA
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """Clusters of the rows shown, and label-free numbers about them."""
+
+    labels: np.ndarray  # [n]
+    gaps: Gaps
+    silhouette: float | None  # -1 to 1; high for round clusters that are far apart
+    agreement: float = 1.0  # adjusted Rand index with the run's own clusters
+
+    @property
+    def crowding(self) -> float | None:
+        return self.gaps.crowding
+
+
+def compare_rivals(
+    scaled: np.ndarray, labels: np.ndarray, n_clusters: int, *, images: bool
+) -> tuple[Clustering | None, dict[str, Clustering]]:
+    """The run's own clusters and those of each rival, measured alike on scaled rows [n, d]; none of too few rows."""
+    if len(scaled) < 2 * FEWEST or n_clusters < 2:
+        return None, {}
+    x = main_directions((scaled if images else spread_steps(scaled)).astype(np.float32)).astype(np.float64)
+    links = neighbour_links(x)
+
+    def measured(found: np.ndarray) -> Clustering:
+        return Clustering(found, find_gaps(x, found, links), _silhouette(x, found), _agreement(labels, found))
+
+    return measured(labels), {name: measured(found) for name, found in _rivals(x, n_clusters).items()}
+
+
+def _rivals(x: np.ndarray, n_clusters: int) -> dict[str, np.ndarray]:
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
-    if not 1 < n_clusters <= len(np.unique(scaled, axis=0)):
-        return {}
-    rows = np.asarray(scaled, dtype=np.float64)
-    if rows.shape[1] > MOST_DIRECTIONS:
-        rows = PCA(min(MOST_DIRECTIONS, len(rows)), random_state=seed).fit_transform(rows)
-    k_means = KMeans(n_clusters, n_init=5, random_state=seed)  # type: ignore[arg-type]
-    shape = "full" if rows.shape[1] <= FULL else "diag"
-    mixture = GaussianMixture(n_clusters, covariance_type=shape, reg_covar=1e-4, random_state=seed)
+    count = min(n_clusters, len(np.unique(x, axis=0)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a mixture that has not converged is still a rival
-        return {K_MEANS: k_means.fit_predict(rows), MIXTURE: mixture.fit_predict(rows)}
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return {
+            K_MEANS: tightest_kmeans(x, count, 0, n_init=5)[0],
+            MIXTURE: GaussianMixture(count, reg_covar=1e-3, n_init=2, random_state=0).fit_predict(x),
+        }
+
+
+def _silhouette(x: np.ndarray, labels: np.ndarray) -> float | None:
+    from sklearn.metrics import silhouette_score
+
+    some = np.random.default_rng(0).permutation(len(x))[:SILHOUETTE_ROWS]
+    if not 2 <= len(np.unique(labels[some])) < len(some):
+        return None
+    score = float(silhouette_score(x[some], labels[some]))
+    return score if math.isfinite(score) else None
+
+
+def _agreement(own: np.ndarray, other: np.ndarray) -> float:
+    from sklearn.metrics import adjusted_rand_score
+
+    return float(adjusted_rand_score(own, other))
 
 
 def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:

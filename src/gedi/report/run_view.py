@@ -19,7 +19,7 @@ from gedi.report.data_sample import DataSample, read_sample, sample_of
 from gedi.report.differences import Column, Difference, columns_of, differences
 from gedi.report.look import number
 from gedi.report.measures import Answers, Measures, measure
-from gedi.report.rivals import rival_clusterings
+from gedi.report.rerun import Rerun, rerun_of
 from gedi.report.verdict import Judgement, judge
 from gedi.training.config import to_dict
 from gedi.training.model import TrainedModel
@@ -70,7 +70,15 @@ class RunView:
 
     @cached_property
     def judgements(self) -> list[Judgement]:
-        return judge(self.measures)
+        return judge(self.measures, self.rerun)
+
+    @property
+    def rerun(self) -> Rerun:
+        """How to fit the same data again, for commands to paste."""
+        model = self.model
+        if model is None:
+            return rerun_of(self.folder, self.settings)
+        return rerun_of(self.folder, self.settings, model.n_clusters, model.n_features, model.image_shape)
 
     @property
     def clusters(self) -> np.ndarray | None:
@@ -89,12 +97,10 @@ class RunView:
             return []
         return differences(self.columns, self.clusters, self.measures.n_clusters)
 
-    @cached_property
+    @property
     def rivals(self) -> dict[str, np.ndarray]:
         """Other clusterings of the same rows, by name."""
-        if self.clusters is None or self.answers is None:
-            return {}
-        return rival_clusterings(self.answers.model.scaler.transform(self.answers.rows), self.measures.n_clusters)
+        return {name: rival.labels for name, rival in self.measures.rivals.items()}
 
     @property
     def labels(self) -> np.ndarray | None:

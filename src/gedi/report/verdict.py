@@ -1,7 +1,8 @@
-"""Is the model any good? Judged without labels, in plain words, with advice on what to change.
+"""Is the model any good? Judged without labels, in plain words, with a command to try if it is not.
 
-Every threshold is in `LIMITS`. We set them on runs with a known answer, but they prove nothing: a clustering can be
-certain and stable and still not be the one you want. The report says so.
+Clusters are judged by the rows around them and beside cheap rivals, never by the model's certainty alone: a network is
+certain of any cut it has learned. Every threshold is in `LIMITS`; `gedi reproduce table-verdict` compares the grades
+with the truth where it is known. They prove nothing: clusters can be real and still not be the ones you want.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from typing import NamedTuple
 
 from gedi.report.look import percent, short
 from gedi.report.measures import Measures
+from gedi.report.rerun import Rerun
+from gedi.report.rivals import K_MEANS, MIXTURE
 from gedi.training.choice import HEAD
 
-GOOD, FAIR, POOR, ABSENT = "good", "fair", "poor", "absent"
-WORST_FIRST = (POOR, FAIR, GOOD, ABSENT)
+GOOD, FAIR, POOR, UNGRADED = "good", "fair", "poor", "not graded"
+WORST_FIRST = (POOR, FAIR, GOOD, UNGRADED)
+TRIAL = 100  # iterations: a run of which no stage is at least this long only shows that everything works
 
 
 class Limit(NamedTuple):
@@ -32,6 +36,9 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
+    "crowding": Limit(0.50, 0.80),  # of the clusters' borders; an arbitrary cut has 0.5 (a line) to 1 or more
+    "hidden": Limit(0.20, 0.60),  # share of rows in clusters that fall into two
+    "behind": Limit(0.15, 0.50),  # crowding beyond that of the best rival
     "confidence": Limit(0.90, 0.70),  # mean probability of a row's own cluster
     "keeps_noise": Limit(0.97, 0.90),  # share of rows that stay in their cluster under a little noise
     "keeps_walk": Limit(0.97, 0.90),  # ... at the end of a DAM walk
@@ -42,9 +49,9 @@ LIMITS = {
     "noise_auroc": Limit(0.75, 0.60),  # how well log p tells data from uniform noise
     "shuffled_auroc": Limit(0.65, 0.55),  # ... and from the data with its columns shuffled
     "sample_test": Limit(0.65, 0.85),  # how reliably nearest neighbours tell samples from data
+    "outside": Limit(0.05, 0.25),  # share of samples outside the range of the data
     "energy_gap": Limit(0.5, 1.5),  # between data and samples late in training, in standard deviations of log p
     "rollbacks": Limit(0, 2),  # number of times the guard rolled training back
-    "unexplained": Limit(0.30, 0.60),  # share of the clusters' entropy that neighbours and walks left unexplained
 }
 
 CANDIDATES = {  # where the clusters may come from
@@ -54,15 +61,17 @@ CANDIDATES = {  # where the clusters may come from
     "kmeans": "k-means",
     "mixture": "a Gaussian mixture",
 }
+RIVALS = {K_MEANS: "K-means", MIXTURE: "A Gaussian mixture"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One observation, and what to do about it; no remedy if it is good."""
+    """One observation; unless it is good, also what to do about it and a command that does it."""
 
     level: str
     text: str
     remedy: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,33 +80,49 @@ class Judgement:
 
     ability: str
     findings: list[Finding] = field(default_factory=list)
-    absent: str = ""  # why there is nothing to judge
+    absent: str = ""  # why it is not graded
+    command: str = ""  # to paste if it is not graded, if there is one that helps
 
     @property
     def level(self) -> str:
         levels = {finding.level for finding in self.findings}
-        return next((level for level in WORST_FIRST if level in levels), ABSENT)
+        return next((level for level in WORST_FIRST if level in levels), UNGRADED)
 
     @property
     def worst_first(self) -> list[Finding]:
         return sorted(self.findings, key=lambda finding: WORST_FIRST.index(finding.level))
 
+    @property
+    def why(self) -> str:
+        """The reason for the grade, in one sentence."""
+        return self.worst_first[0].text if self.findings else f"{self.absent[:1].upper()}{self.absent[1:]}."
 
-def judge(m: Measures) -> list[Judgement]:
-    """A run's abilities, each judged separately."""
-    training = Judgement("training", _training(m))
+    @property
+    def advice(self) -> str:
+        """A command to paste; empty if the grade is good, or if no command would help."""
+        return next((finding.command for finding in self.worst_first if finding.command), self.command)
+
+
+def judge(m: Measures, rerun: Rerun | None = None) -> list[Judgement]:
+    """A run's abilities, each judged separately; ``rerun`` knows how the run was started, for commands to paste."""
+    rerun = rerun or Rerun(n_clusters=m.n_clusters)
     if m.diverged:
-        return [training]
+        why = "training diverged"
+        training = Judgement("training", _training(m, rerun))
+        return [training, *(Judgement(ability, [], why) for ability in ("clusters", "density", "samples"))]
+    if m.iterations is not None and m.iterations < TRIAL:
+        why = f"a trial run of at most {m.iterations} iterations per stage is too short to judge"
+        again = rerun.fit(afresh=True)
+        return [Judgement(ability, [], why, again) for ability in ("clusters", "density", "samples", "training")]
     no_rows = "no rows to measure: pass some with --data"
-    clusters = _clusters(m)
+    clusters, training = _clusters(m, rerun), _training(m, rerun)
     said = {finding.text for finding in clusters}
-    training = Judgement("training", [finding for finding in training.findings if finding.text not in said])
     return [
         Judgement("clusters", clusters, no_rows if m.has_clusters else "this run trained no clusters"),
-        Judgement("embedding", _embedding(m), no_rows if m.has_clusters else "this run trained no embedding"),
-        Judgement("density", _density(m), no_rows if m.has_density else "this run trained no density"),
-        Judgement("samples", _samples(m), no_rows if m.has_density else "no density, so nothing to sample from"),
-        training,
+        Judgement("embedding", _embedding(m, rerun), no_rows if m.has_clusters else "this run trained no embedding"),
+        Judgement("density", _density(m, rerun), no_rows if m.has_density else "this run trained no density"),
+        Judgement("samples", _samples(m, rerun), no_rows if m.has_density else "no density, so nothing to sample from"),
+        Judgement("training", [finding for finding in training if finding.text not in said]),
     ]
 
 
@@ -114,98 +139,141 @@ def headline(judgements: list[Judgement]) -> str:
             together = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
             plural = len(names) > 1 or names[0].endswith("s")
             parts.append(f"{together} look{'' if plural else 's'} {words}")
-    sentence = "; ".join(parts) or "there is nothing to judge yet"
+    reasons = [judgement.absent for judgement in judgements if judgement.absent]
+    nothing = f"not graded: {reasons[0]}" if reasons else "there is nothing to judge yet"
+    sentence = "; ".join(parts) or nothing
     return sentence[0].upper() + sentence[1:] + "."
 
 
 def overall(judgements: list[Judgement]) -> str:
     """The level of the worst part. Poor samples count as fair: they do not make the clusters worse."""
     levels = {FAIR if j.ability == "samples" and j.level == POOR else j.level for j in judgements}
-    return next(level for level in WORST_FIRST if level in levels)
+    return next((level for level in WORST_FIRST if level in levels), UNGRADED)
 
 
-def _finding(name: str, value: float | None, text: str, remedy: str, *, worst: str = POOR) -> list[Finding]:
+def _finding(
+    name: str, value: float | None, text: str, remedy: str, command: str = "", *, worst: str = POOR
+) -> list[Finding]:
     """What a measure says, at most as bad as ``worst``; nothing if it could not be measured."""
-    if value is None or not math.isfinite(value):
+    if value is None or math.isnan(value):
         return []
     level = LIMITS[name].level(value)
     level = worst if level == POOR else level
-    return [Finding(level, text, "" if level == GOOD else remedy)]
+    return [Finding(level, text, "" if level == GOOD else remedy, "" if level == GOOD else command)]
 
 
-def _clusters(m: Measures) -> list[Finding]:
-    longer = "raise step2.iterations, or lower objective.clustering.tau"
-    found = _finding(
-        "confidence",
-        m.confidence,
-        f"Rows belong to their cluster with {percent(m.confidence)} certainty on average; "
-        f"{percent(m.unsure)} lie between clusters.",
-        f"{longer}; if that does not help, the data may have fewer clusters, or none that are clear",
-    )
-    found += _finding(
-        "keeps_noise",
-        m.keeps_noise,
-        f"{percent(m.keeps_noise)} of the rows keep their cluster under a little noise.",
-        f"{longer}, or let more heads compete: raise heads.random",
-    )
-    found += _finding(
-        "keeps_walk",
-        m.keeps_walk,
-        f"{percent(m.keeps_walk)} of the walks along the density end in the cluster where they began.",
-        "raise step1.iterations or heads.random, or try another n_clusters: the clusters cut through dense regions",
-    )
+def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
+    longer = rerun.fit(rerun.times(3, "step2.iterations") | rerun.times(4, "heads.random"))
+    found = _apart(m, rerun, longer)
     if m.sizes:
         found += _finding(
             "empty",
             m.empty / m.n_clusters,
             f"{m.empty} of {m.n_clusters} clusters have no rows." if m.empty else "No cluster is empty.",
-            "ask for fewer clusters, or raise heads.random",
+            "ask for fewer clusters",
+            rerun.fit(n_clusters=max(2, m.n_clusters - m.empty)),
         )
         found += _finding(
             "largest_share",
             m.largest_share,
             f"The largest cluster holds {percent(m.largest_share)} of the rows.",
-            "raise heads.random or objective.clustering.prior: nearly all rows are in one cluster",
+            "nearly all rows are in one cluster: let more attempts compete",
+            longer,
         )
-    return found + _choice(m)
-
-
-def _choice(m: Measures) -> list[Finding]:
-    if m.winner is None or m.unexplained is None:
-        return []
-    text = (
-        f"The clusters come from {CANDIDATES.get(m.winner, m.winner)}, chosen from {len(m.candidates)} candidates: "
-        f"its score is {short(m.unexplained)}, where 0 means that neighbours and walks never leave a cluster "
-        "and 1 is chance."
+    found += _finding(
+        "keeps_noise",
+        m.keeps_noise,
+        f"{percent(m.keeps_noise)} of the rows keep their cluster when a little noise is added.",
+        "train for longer, with more attempts that compete",
+        longer,
     )
-    remedy = "raise step2.iterations or heads.random, or try another n_clusters; or there are no clear clusters"
-    # The winner is only where the rest of step 2 starts: it does not make clear clusters poor.
-    return _finding("unexplained", m.unexplained, text, remedy, worst=FAIR)
+    found += _finding(
+        "keeps_walk",
+        m.keeps_walk,
+        f"{percent(m.keeps_walk)} of the walks along the data end in the cluster where they began.",
+        "the clusters cut through crowded regions: train for longer, or ask for fewer clusters",
+        rerun.fit(rerun.times(2, "step1.iterations") | rerun.times(4, "heads.random")),
+    )
+    return found + _finding(  # doubt counts, but certainty is no evidence
+        "confidence",
+        m.confidence,
+        f"The model is {percent(m.confidence)} certain of a row's cluster on average; "
+        f"{percent(m.unsure)} of the rows lie between clusters.",
+        "train for longer; if that does not help, there may be fewer clusters, or none that are clear",
+        longer,
+        worst=FAIR,
+    )
 
 
-def _embedding(m: Measures) -> list[Finding]:
+def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
+    """What the rows around the clusters say, and whether rivals do better."""
+    if m.own is None:
+        return []
+    gaps, crowding = m.own.gaps, m.own.crowding
+    if crowding is None:
+        text = "There are not enough rows in at least two clusters to tell whether gaps lie between them."
+        return [Finding(POOR, text, "let more attempts compete", longer)]
+    crowded = len(gaps.crowded)
+    fewer = max(2, m.n_clusters - max(1, crowded // 2))
+    said = (
+        "Gaps set the clusters apart" if LIMITS["crowding"].level(crowding) == GOOD else "Clusters meet without a gap"
+    )
+    text = (
+        f"{said}: their borders are {short(crowding, 2)} times as crowded as the clusters themselves "
+        "(0: empty; 1: the rows could as well be cut elsewhere)."
+    )
+    unseen = "pixels alone may not show gaps between images: look at the examples of each cluster"
+    found = _finding(
+        "crowding",
+        crowding,
+        text,
+        unseen if m.has_images else f"{crowded} of {m.n_clusters} clusters have no gap around them: ask for fewer",
+        longer if m.has_images or fewer == m.n_clusters else rerun.fit(n_clusters=fewer),
+        worst=FAIR if m.has_images else POOR,
+    )
+    hidden = len(gaps.hidden)
+    text = "No cluster falls into clearly separate parts."
+    if hidden:
+        which = f"{hidden} of {m.n_clusters} clusters, with {percent(gaps.hidden_share)} of the rows,"
+        text = f"{which} fall{'s' if hidden == 1 else ''} into clearly separate parts."
+    more = rerun.fit(n_clusters=m.n_clusters + hidden)
+    found += _finding("hidden", gaps.hidden_share, text, "ask for more clusters", more)
+    if m.best_rival is None or (rival := m.best_rival[1].crowding) is None:
+        return found
+    name, behind = m.best_rival[0], crowding - rival
+    better = LIMITS["behind"].level(behind) != GOOD
+    text = (
+        f"{RIVALS.get(name, name)} on the same rows {'finds clearer gaps' if better else 'finds no clearer gaps'} "
+        f"(crowding {short(rival, 2)}, ours {short(crowding, 2)}; agreement {percent(m.best_rival[1].agreement)})."
+    )
+    return found + _finding("behind", behind, text, "train for longer, with more attempts that compete", longer)
+
+
+def _embedding(m: Measures, rerun: Rerun) -> list[Finding]:
     if m.effective_rank is None or m.spread is None:
         return []
     text = f"Rows are embedded close to one point (spread {short(m.spread)}; 0 is a single point)."
     if LIMITS["spread"].level(m.spread) == GOOD:
         text = "Rows are spread out."
-    remedy = "add L_NF or raise its weight (objective.negative_free), or lower step2.learning_rate"
-    found = _finding("spread", m.spread, text, remedy)
+    slower = rerun.fit(rerun.times(0.5, "step2.learning_rate"))
+    found = _finding("spread", m.spread, text, "train more slowly", slower)
     needed = max(1, min(m.n_clusters - 1, m.dimensions or 1))
     return found + _finding(
         "rank_share",
         min(1.0, m.effective_rank / needed),
         f"It uses {m.effective_rank:.1f} of {m.dimensions} dimensions; {m.n_clusters} clusters need about {needed}.",
-        "raise heads.neutral, or add L_NF or raise its weight (objective.negative_free)",
+        "train a finer auxiliary clustering beside the clusters",
+        rerun.fit(rerun.times(2, "heads.neutral", "step2.iterations")),
     )
 
 
-def _density(m: Measures) -> list[Finding]:
-    longer = "raise step1.iterations"
+def _density(m: Measures, rerun: Rerun) -> list[Finding]:
+    longer = rerun.fit(rerun.times(3, "step1.iterations"))
     found = _finding(
         "noise_auroc",
         m.noise_auroc,
-        f"log p is higher for a row than for uniform noise {percent(m.noise_auroc)} of the time.",
+        f"The typicality score (log p) is higher for a row than for random noise {percent(m.noise_auroc)} of the time.",
+        "train the density for longer",
         longer,
     )
     # Shuffling independent columns changes nothing: no density could do better.
@@ -213,32 +281,57 @@ def _density(m: Measures) -> list[Finding]:
         "shuffled_auroc",
         m.shuffled_auroc,
         f"It is higher than for shuffled columns {percent(m.shuffled_auroc)} of the time (50\u00a0% is chance).",
-        f"{longer}: unless the columns are independent, the density has not learned how they depend on each other",
+        "unless the columns are independent, the density has not learned how they depend on each other: train longer",
+        longer,
         worst=FAIR,
     )
 
 
-def _samples(m: Measures) -> list[Finding]:
+def _samples(m: Measures, rerun: Rerun) -> list[Finding]:
+    if not m.has_density:
+        return []
+    longer = rerun.fit(rerun.times(3, "step1.iterations") | rerun.times(2, "sampler.steps"))
     found = _finding(
         "sample_test",
         m.sample_test,
-        f"Nearest neighbours tell samples from data with {percent(m.sample_test)} accuracy (50\u00a0% is chance).",
-        "do not use the samples as data; raise step1.iterations or sampler.steps, or lower sampler.final_noise",
+        f"A test by nearest neighbours tells samples from data with {percent(m.sample_test)} accuracy "
+        "(50\u00a0% is chance).",
+        "do not use the samples as data; train the density for longer",
+        longer,
     )
-    return found if m.has_density else []
+    return found + _finding(
+        "outside",
+        m.outside,
+        f"{percent(m.outside)} of the samples lie outside the range of the data.",
+        "do not use the samples as data; train the density for longer",
+        longer,
+    )
 
 
-def _training(m: Measures) -> list[Finding]:
+def _training(m: Measures, rerun: Rerun) -> list[Finding]:
+    slower = rerun.fit(rerun.times(0.3, "step1.learning_rate", "step2.learning_rate"))
     if m.diverged:
-        return [Finding(POOR, m.diverged, "change the setting named above")]
+        return [Finding(POOR, m.diverged, "train more slowly", slower)]
     found = _finding(
         "energy_gap",
         None if m.energy_gap is None else m.energy_gap / (m.energy_spread or 1.0),
-        f"Late in training, log p of samples was {short(m.energy_gap)} nats away from that of data on average"
-        + (f"; it varies by {short(m.energy_spread)} over the data." if m.energy_spread else "."),
-        "raise sampler.steps, or lower the learning_rate of the stage: the sampler lags behind the density",
+        f"Late in training, the typicality score (log p) of samples was {short(m.energy_gap)} away from that of data "
+        "on average" + (f"; it varies by {short(m.energy_spread)} over the data." if m.energy_spread else "."),
+        "let the sampler take more steps: it lags behind the density",
+        rerun.fit(rerun.times(2, "sampler.steps")),
     )
     times = "once" if m.rollbacks == 1 else f"{m.rollbacks} times"
-    text = f"The guard rolled training back {times}." if m.rollbacks else "The guard never had to step in."
-    found += _finding("rollbacks", m.rollbacks, text, "lower step1.learning_rate; see the events below the curves")
-    return found + [Finding(FAIR, seen, remedy) for seen, remedy in m.warnings]
+    text = f"Training became unstable {times} and was set back." if m.rollbacks else "Training was stable throughout."
+    found += _finding("rollbacks", m.rollbacks, text, "train more slowly", slower)
+    return found + [_warning(seen, remedy, rerun) for seen, remedy in m.warnings]
+
+
+def _warning(seen: str, remedy: str, rerun: Rerun) -> Finding:
+    """A warning during training, in plain words if we know it."""
+    longer = rerun.fit(rerun.times(3, "step2.iterations"))
+    if seen.startswith("L_DI"):
+        return Finding(FAIR, "The clusters had hardly formed when training ended.", "train for longer", longer)
+    if seen.startswith("DAM"):
+        text, command = "Walks along the data stray from it.", rerun.fit(rerun.times(0.5, "dam.radius", "dam.steps"))
+        return Finding(FAIR, text, "take shorter walks", command)
+    return Finding(FAIR, seen, remedy, rerun.fit(rerun.times(4, "heads.random")))

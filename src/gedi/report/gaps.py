@@ -1,0 +1,202 @@
+"""Are clusters set apart by gaps? Measured on the rows themselves; the model is not asked.
+
+Rows are linked to their nearest neighbours. A border between clusters that runs through a gap cuts few links, compared
+with the cheapest cut through the clusters themselves. Both shares grow with the dimension and with how fine the
+clusters are; their ratio, the *crowding* of the borders, does not: it is near 0 for clusters with gaps around them,
+whatever their shape, and about 1 for an arbitrary cut through evenly spread rows, through one Gaussian, or through one
+curve. (The shares are the outer and the inner conductance of Oveis Gharan and Trevisan 2014.)
+
+A cluster that falls into two by the same measure hides a gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+from gedi.data.neighbours import nearest_neighbours
+
+NEIGHBOURS = 10  # links of a row
+FEWEST = 20  # rows: smaller clusters have no inside to compare with
+SMALLEST = 0.1  # share of a cluster that a cut through it has to take off: fewer are outliers
+LEVELS = 10  # a column with no more values than this is made of steps
+DEPTH = 3  # how often a cluster is cut in two, in search of parts without gaps
+A_FEW = NEIGHBOURS // 2  # links: a cut that crosses this many more or fewer may be a coincidence
+HIDDEN = 0.2  # a cut through a cluster that is cheaper than this share of cuts through its parts runs through a gap
+CROWDED = 0.7  # a cluster whose border is more crowded than this, relative to its inside, has no gap around it
+MOST = 10.0  # crowding beyond this is no different
+ORDERS = 3  # eigenvectors that rows are swept along: the first few may only tell outliers apart
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """A cluster's share of links that cross its border, and of those that the cheapest cut through it crosses."""
+
+    rows: int
+    border: float
+    inside: float | None = None  # None: too few rows
+    gap: float = 1.0  # the cheapest cut, compared with cuts through the parts that it makes: near 0 in a gap
+
+    @property
+    def hides_gap(self) -> bool:
+        return self.gap < HIDDEN
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """How a clustering lies among the rows."""
+
+    clusters: dict[int, Surroundings]  # by number; empty clusters are left out
+
+    @property
+    def crowding(self) -> float | None:
+        """Of all borders: 0 if they are empty, about 1 if they could as well be elsewhere; None if it is unknown."""
+        known = [(c.rows, c.border, c.inside) for c in self.clusters.values() if c.inside is not None]
+        if len(known) < 2:
+            return None
+        border = sum(rows * share for rows, share, _ in known)
+        inside = sum(rows * share for rows, _, share in known)
+        return min(MOST, border / inside) if inside > 0 else MOST if border > 0 else 0.0
+
+    @property
+    def crowded(self) -> list[int]:
+        """Clusters without a gap around them: their border is no cheaper to cut than they are."""
+        clusters = self.clusters.items()
+        return [number for number, c in clusters if c.inside is not None and c.border > CROWDED * c.inside]
+
+    @property
+    def hidden(self) -> list[int]:
+        """Clusters that fall into two."""
+        return [number for number, c in self.clusters.items() if c.hides_gap]
+
+    @property
+    def hidden_share(self) -> float:
+        """Share of the rows in such clusters."""
+        return sum(self.clusters[k].rows for k in self.hidden) / max(1, sum(c.rows for c in self.clusters.values()))
+
+
+def spread_steps(x: np.ndarray, *, seed: int = 0) -> np.ndarray:
+    """The rows, with the values of columns of few values spread over the space between them.
+
+    Between 0 and 1 of a column of zeros and ones lies a gap that says nothing about clusters; several such columns that
+    go together still do.
+    """
+    x, rng = np.array(x, dtype=np.float64), np.random.default_rng(seed)
+    for column in x.T:
+        values, places = np.unique(column, return_inverse=True)
+        if 1 < len(values) <= LEVELS:
+            middle = (values[1:] + values[:-1]) / 2
+            low = np.concatenate([[2 * values[0] - middle[0]], middle])
+            high = np.concatenate([middle, [2 * values[-1] - middle[-1]]])
+            column[:] = rng.uniform(low[places], high[places])
+    return x
+
+
+def neighbour_links(x: np.ndarray) -> sparse.csr_matrix:
+    """Links of all rows to their nearest neighbours, [n, n] and symmetric: 2 for rows that are each other's."""
+    near = nearest_neighbours(x, NEIGHBOURS).places
+    n, k = near.shape
+    links = sparse.csr_matrix((np.ones(n * k), (np.repeat(np.arange(n), k), near.ravel())), shape=(n, n))
+    return (links + links.T).tocsr()
+
+
+def find_gaps(x: np.ndarray, labels: np.ndarray, links: sparse.csr_matrix | None = None) -> Gaps:
+    """How the clusters ``labels`` [n] lie among the rows x [n, d], which should be of comparable units."""
+    links = neighbour_links(x) if links is None else links
+    found = {}
+    for number in np.unique(labels).tolist():
+        mine = np.flatnonzero(labels == number)
+        own = links[mine]
+        border = 1.0 - float(own[:, mine].sum()) / float(own.sum())
+        cut = cheapest_cut(x[mine])
+        found[number] = Surroundings(len(mine), border) if cut is None else _with_inside(x[mine], border, cut)
+    return Gaps(found)
+
+
+def _with_inside(x: np.ndarray, border: float, cut: Cut) -> Surroundings:
+    """Cut the rows again and again: a gap is much cheaper to cut than what lies on its sides.
+
+    Without gaps, cuts through smaller parts cross larger shares of links: up to twice as large for half the rows, if
+    they lie along a curve. So shares are halved at every step.
+    """
+    parts, reference, discount = [x[part] for part in cut.parts], 0.0, 1.0
+    for _ in range(DEPTH):
+        cuts = [(part, made) for part in parts if (made := cheapest_cut(part)) is not None]
+        if not cuts:
+            break
+        mean = float(np.average([made.cautious_share for _, made in cuts], weights=[len(part) for part, _ in cuts]))
+        reference, discount = max(reference, discount * mean), discount / 2
+        parts = [part[some] for part, made in cuts for some in made.parts]
+    return Surroundings(len(x), border, cut.share, cut.cautious_share / reference if reference else 1.0)
+
+
+class Cut(NamedTuple):
+    """A cut through rows: the links that cross it, those of the smaller part, and the two parts."""
+
+    crossing: float
+    volume: float
+    parts: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def share(self) -> float:
+        return self.crossing / self.volume
+
+    @property
+    def cautious_share(self) -> float:
+        """As if a few more links crossed: so many more or less are chance."""
+        return (self.crossing + A_FEW) / self.volume
+
+
+def cheapest_cut(x: np.ndarray) -> Cut | None:
+    """The cut through rows that crosses the smallest share of links, as far as it is found by sweeps.
+
+    None if there are too few rows. Rows are swept in the order of the first eigenvectors of their graph (Fiedler 1973).
+    """
+    if len(x) < FEWEST:
+        return None
+    links = neighbour_links(x)
+    degree = np.asarray(links.sum(1)).ravel()
+    _, piece = connected_components(links, directed=False)
+    volumes = np.bincount(piece, degree)
+    largest = piece == np.argmax(volumes)
+    if volumes.max() <= (1 - SMALLEST) * degree.sum():  # it is in pieces already
+        smaller = min(volumes.max(), degree.sum() - volumes.max())
+        return Cut(0.0, float(smaller), (np.flatnonzero(largest), np.flatnonzero(~largest)))
+    kept = np.flatnonzero(largest)
+    cuts = [cut for order in _orders(links[kept][:, kept]) if (cut := _sweep(links, kept[order])) is not None]
+    return min(cuts, key=lambda cut: cut.share, default=None)
+
+
+def _sweep(links: sparse.csr_matrix, order: np.ndarray) -> Cut | None:
+    """The cheapest cut between the first and the last rows in an order; those not in it count as the last."""
+    some = links[order][:, order].tocoo()
+    volume, total = np.cumsum(np.asarray(links[order].sum(1)).ravel()), float(links.sum())
+    forward = some.row < some.col
+    begin, end = (np.bincount(side[forward], some.data[forward], minlength=len(order)) for side in (some.row, some.col))
+    crossing = np.cumsum(begin - end)
+    smaller = np.minimum(volume, total - volume)
+    allowed = np.flatnonzero(smaller >= SMALLEST * total)
+    if not len(allowed):
+        return None
+    best = allowed[int(np.argmin(crossing[allowed] / smaller[allowed]))]
+    first = order[: best + 1]
+    others = np.setdiff1d(np.arange(links.get_shape()[0]), first)
+    return Cut(float(crossing[best]), float(smaller[best]), (first, others))
+
+
+def _orders(links: sparse.csr_matrix) -> list[np.ndarray]:
+    degree = np.asarray(links.sum(1)).ravel()
+    root = sparse.diags_array(degree**-0.5)
+    smoothing = (root @ links @ root + sparse.eye_array(len(degree))).tocsr()  # all eigenvalues lie between 0 and 2
+    start = np.random.default_rng(0).standard_normal(len(degree))
+    try:
+        values, vectors = eigsh(smoothing, k=1 + ORDERS, which="LA", v0=start, tol=1e-4)  # pyright: ignore[reportArgumentType]
+    except ArpackNoConvergence as error:
+        values, vectors = error.eigenvalues, error.eigenvectors
+    best_first = np.argsort(-values)[1:]  # the first one only tells how many links a row has
+    return [np.argsort(vectors[:, i] / np.sqrt(degree), kind="stable") for i in best_first]
