@@ -7,7 +7,7 @@ import pytest
 
 from gedi.data import Dataset
 from gedi.report.answer import column_table
-from gedi.report.charts import View, cloud, histograms, two_directions
+from gedi.report.charts import View, cloud, histograms, matched, two_directions
 from gedi.report.comparison import differing
 from gedi.report.data_sample import sample_of
 from gedi.report.differences import Column, columns_of, differences, strongest
@@ -15,7 +15,7 @@ from gedi.report.history import CURVE_POINTS, History, training_charts
 from gedi.report.look import PALETTE, SYMBOLS, colour, compact, literal, percent, rgb, short, side_by_side, symbol
 from gedi.report.measures import few
 from gedi.report.records import number_of_clusters
-from gedi.report.rivals import matched, rival_clusterings
+from gedi.report.rivals import rival_clusterings
 
 rng = np.random.default_rng(0)
 

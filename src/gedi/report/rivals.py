@@ -28,15 +28,3 @@ def rival_clusterings(scaled: np.ndarray, n_clusters: int, *, seed: int = 0) -> 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mixture that has not converged is still a rival
         return {K_MEANS: k_means.fit_predict(rows), MIXTURE: mixture.fit_predict(rows)}
-
-
-def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Clusters renumbered for the largest overlap with the reference, so that the same groups get the same colour."""
-    from scipy.optimize import linear_sum_assignment
-    from sklearn.metrics.cluster import contingency_matrix
-
-    table = np.asarray(contingency_matrix(cluster, reference))
-    numbers = np.concatenate([np.unique(reference), reference.max() + 1 + np.arange(len(table))])
-    # One more column for each cluster, since there may be more clusters than in the reference.
-    _, columns = linear_sum_assignment(np.pad(table, ((0, 0), (0, len(table)))), maximize=True)
-    return numbers[columns][np.unique(cluster, return_inverse=True)[1]]
