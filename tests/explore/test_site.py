@@ -1,5 +1,6 @@
 """Answers about a run and about new data."""
 
+import base64
 import io
 import json
 import re
@@ -13,7 +14,7 @@ from PIL import Image
 
 from gedi import GEDI, runs
 from gedi.errors import DataError
-from gedi.explore import uploads
+from gedi.explore import answers, uploads
 
 ROWS = np.array([[-3.0, -3.0], [3.0, 3.0], [500.0, -500.0]])
 
@@ -37,9 +38,34 @@ def test_about_describes_the_run_and_its_limits(talk, talk_images):
     about = json.loads(talk(path="about.json")[2])
     assert (about["features"], about["clusters"], about["image"]) == (2, 2, None)
     assert about["limits"] == {"bytes": uploads.BODY_BYTES}
-    assert len(about["points"]) == len(about["point_clusters"]) > 0
+    assert about["columns"] == ["feature 0", "feature 1"] and len(about["colours"]) == 20
+    assert {len(about["examples"][name]) for name in ("names", "clusters", "values")} == {
+        len(talk.server.site.examples.rows)
+    }
     images = json.loads(talk_images(path="about.json")[2])
-    assert images["image"] == [8, 8, 3] and images["points"] is None
+    assert images["image"] == [8, 8, 3] and images["columns"] == images["examples"]["values"] == []
+
+
+def test_the_page_begins_with_some_of_the_examples(talk):
+    said, about = (json.loads(talk(path=path)[2]) for path in ("example.json", "about.json"))
+    assert 0 < len(said["rows"]) <= 12 and said["name"] == about["examples"]["kind"]
+    for row in said["rows"]:
+        (place, distance), *_ = row["nearest"]
+        assert about["examples"]["names"][place] == row["row"] and distance < 1e-6
+
+
+def test_rows_kept_by_a_run_have_their_own_numbers_and_columns_their_names(serve, talk, tmp_path):
+    import pandas as pd
+
+    table = pd.DataFrame(np.random.default_rng(1).normal(size=(50, 2)), columns=["height", "weight"])
+    table.to_csv(tmp_path / "people.csv", index=False)
+    settings = {"step1.iterations": 3, "step2.iterations": 3, "start.nodes": 5}
+    GEDI(n_clusters=2, preset="smoke", training=settings, random_state=0).fit(table).save(tmp_path / "run")
+    with serve(tmp_path / "run", str(tmp_path / "people.csv")) as server:
+        about = json.loads(type(talk)(server)(path="about.json")[2])
+        _, said = type(talk)(server).ask(b"weight,height\n2,1\n")
+    assert about["columns"] == ["height", "weight"] and about["examples"]["names"][7] == "row 7"
+    assert said["rows"][0]["values"] == [1.0, 2.0] and said["rows"][0]["row"] == "row 0"
 
 
 def test_without_a_report_the_page_says_how_to_make_one(talk):
@@ -96,7 +122,7 @@ KINDS = {
 def test_every_kind_of_file_gets_the_models_own_answers(talk, rows_run, name):
     body = KINDS[name]
     status, said = talk.ask(body.encode() if isinstance(body, str) else body, name.replace(" ", "%20"))
-    assert status == 200 and said["name"] == name and said["rows"] == 3 and not said["more"]
+    assert status == 200 and said["name"] == name and len(said["rows"]) == 3 and not said["more"]
     model = runs.load(rows_run)
     for key, expected in {
         "cluster": model.predict(ROWS),
@@ -104,20 +130,19 @@ def test_every_kind_of_file_gets_the_models_own_answers(talk, rows_run, name):
         "log_density": model.score_samples(ROWS),
         "ood_score": model.ood_score(ROWS),
     }.items():
-        np.testing.assert_allclose([row[key] for row in said["shown"]], expected, atol=1e-9)
-    assert sum(said["clusters"]) == 3
+        np.testing.assert_allclose([row[key] for row in said["rows"]], expected, atol=1e-9)
+    assert [row["row"] for row in said["rows"]] == ["row 0", "row 1", "row 2"]
 
 
 def test_a_row_far_away_is_called_foreign(talk):
     _, said = talk.ask(KINDS["rows.npy"])
-    assert said["shown"][2]["familiarity"] == "foreign" and said["shown"][2]["below"] == 0
-    assert sum(said["familiar"].values()) == 3
+    assert said["rows"][2]["familiarity"] == "foreign" and said["rows"][2]["below"] == 0
 
 
 def test_a_row_is_as_familiar_as_the_stricter_of_the_two_scores_says(talk):
     examples = talk.server.site.examples
     _, said = talk.ask(KINDS["rows.npy"])
-    for row in said["shown"]:
+    for row in said["rows"]:
         shares = [(getattr(examples, name) <= row[name]).mean() for name in ("log_density", "ood_score")]
         assert row["below"] == pytest.approx(min(shares))
     assert "by log density or by OOD score" in files("gedi.explore").joinpath("panel", "panel.js").read_text()
@@ -133,8 +158,7 @@ def test_a_run_without_a_density_calls_nothing_typical_or_foreign(serve, talk, t
     with serve(tmp_path / "run", str(tmp_path / "rows.npy")) as server:
         _, said = type(talk)(server).ask(KINDS["rows.npy"])
         assert not json.loads(type(talk)(server)(path="about.json")[2])["density"]
-    assert said["familiar"] is None and sum(said["clusters"]) == 3
-    assert all(row.keys().isdisjoint({"familiarity", "log_density", "ood_score"}) for row in said["shown"])
+    assert all(row.keys().isdisjoint({"familiarity", "log_density", "ood_score"}) for row in said["rows"])
 
 
 def test_the_nearest_examples_are_the_nearest(rows_run, serve, talk, tmp_path):
@@ -144,24 +168,29 @@ def test_the_nearest_examples_are_the_nearest(rows_run, serve, talk, tmp_path):
     distances = np.linalg.norm(model.transform(data) - model.transform(ROWS[:1]), axis=1)
     with serve(rows_run, str(tmp_path / "rows.npy")) as server:
         _, said = type(talk)(server).ask(saved(np.save, ROWS[:1]))
-    nearest = said["shown"][0]["nearest"]
-    np.testing.assert_allclose([one["distance"] for one in nearest], np.sort(distances)[:5], atol=1e-7)
-    assert nearest[0]["values"] == data[nearest[0]["place"]].tolist()
+    nearest = said["rows"][0]["nearest"]
+    np.testing.assert_allclose([distance for _, distance in nearest], np.sort(distances)[:5], atol=1e-7)
+    assert [place for place, _ in nearest] == np.argsort(distances)[:5].tolist()
 
 
 def test_a_row_of_the_examples_is_its_own_nearest(talk, rows_run):
     model = runs.load(rows_run)
     row = model.scaler.inverse(model.chains[:1].numpy(), dtype=np.float64)
     _, said = talk.ask(saved(np.save, row))
-    assert said["shown"][0]["nearest"][0]["distance"] < 1e-6
+    assert said["rows"][0]["nearest"][0][1] < 1e-6
 
 
-def test_many_rows_are_counted_but_not_all_listed(talk, monkeypatch):
-    monkeypatch.setattr(uploads, "ROWS", 300)
-    _, said = talk.ask(saved(np.save, np.zeros((301, 2))))
-    assert (said["rows"], said["more"], len(said["shown"]), sum(said["clusters"])) == (300, True, 100, 300)
-    _, said = talk.ask(saved(np.save, np.zeros((300, 2))))
-    assert (said["rows"], said["more"]) == (300, False)
+def test_only_the_first_of_many_rows_are_answered(talk, monkeypatch):
+    monkeypatch.setattr(uploads, "ROWS", 30)
+    for count, more in ((31, True), (30, False)):
+        _, said = talk.ask(saved(np.save, np.zeros((count, 2))))
+        assert (len(said["rows"]), said["more"]) == (30, more)
+
+
+def test_only_the_first_of_many_images_are_sent_back(talk_images, monkeypatch):
+    monkeypatch.setattr(answers, "PICTURES", 2)
+    _, said = talk_images.ask(saved(np.save, np.zeros((3, 8, 8, 3), dtype=np.uint8)))
+    assert [row["picture"] is None for row in said["rows"]] == [False, False, True]
 
 
 def test_images_of_another_shape_are_refused(talk_images):
@@ -174,15 +203,16 @@ def test_a_picture_is_a_row_of_an_image_run(talk_images, image_run, kind):
     pixels = np.random.default_rng(2).integers(0, 256, (8, 8, 3), dtype=np.uint8)
     body = picture(pixels, kind)
     status, said = talk_images.ask(body, "photo.jpg")
-    assert status == 200 and said["rows"] == 1
+    assert status == 200 and [row["row"] for row in said["rows"]] == ["photo.jpg"]
     row = np.asarray(Image.open(io.BytesIO(body)), dtype=np.float64).reshape(1, -1)
-    np.testing.assert_allclose(said["shown"][0]["log_density"], runs.load(image_run).score_samples(row)[0], rtol=1e-6)
-    assert said["shown"][0]["picture"].startswith("data:image/png;base64,") and len(said["shown"][0]["nearest"]) == 5
+    np.testing.assert_allclose(said["rows"][0]["log_density"], runs.load(image_run).score_samples(row)[0], rtol=1e-6)
+    assert said["rows"][0]["picture"].startswith("data:image/png;base64,") and len(said["rows"][0]["nearest"]) == 5
 
 
 def test_a_picture_of_another_size_and_kind_is_fitted(talk_images):
     status, said = talk_images.ask(picture(np.full((100, 37), 128, dtype=np.uint8)), "grey.png")
-    assert status == 200 and said["shown"][0]["values"] == pytest.approx([128.0] * 8)
+    shown = base64.b64decode(said["rows"][0]["picture"].partition(",")[2])
+    assert status == 200 and (np.asarray(Image.open(io.BytesIO(shown))) == 128).all()
 
 
 # ---- files that are not data ----

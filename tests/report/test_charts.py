@@ -7,7 +7,7 @@ import pytest
 
 from gedi.data import Dataset
 from gedi.report.answer import column_table
-from gedi.report.charts import View, cloud, histograms, two_directions
+from gedi.report.charts import View, cloud, histograms, matched, two_directions
 from gedi.report.comparison import differing
 from gedi.report.data_sample import sample_of
 from gedi.report.differences import Column, columns_of, differences, strongest
@@ -15,7 +15,6 @@ from gedi.report.history import CURVE_POINTS, History, training_charts
 from gedi.report.look import PALETTE, SYMBOLS, colour, compact, literal, percent, rgb, short, side_by_side, symbol
 from gedi.report.measures import few
 from gedi.report.records import number_of_clusters
-from gedi.report.rivals import matched
 
 rng = np.random.default_rng(0)
 
@@ -246,9 +245,6 @@ def test_the_number_of_clusters_is_told_if_it_was_searched_for(junk):
     found = {"chosen": 3, "runner_up": 5, "sure": False, "curve": {"2": 0.1, "3": 0.9, "5": 0.8, "x": 1, "4": "high"}}
     told = number_of_clusters({"number": found})
     assert told == {"chosen": 3, "runner_up": 5, "sure": False, "curve": {2: 0.1, 3: 0.9, 5: 0.8}}
-
-
-# ---- rivals ----
 
 
 # ---- several runs ----

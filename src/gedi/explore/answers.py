@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,16 @@ import numpy as np
 
 from gedi.data import checked_blocks, load
 from gedi.data.pictures import thumbnail
-from gedi.data.streaming import take
 from gedi.errors import DataError
-from gedi.report.data_sample import read_sample
+from gedi.report.data_sample import read_sample, sample_of
 from gedi.report.measures import Answers, few
 from gedi.training.model import TrainedModel
 
 ROWS = 2_000  # examples: enough to compare with, and quick to search
-SHOWN = 100  # rows listed with their nearest examples; the others are only counted
+PICTURES = 500  # rows of images sent with a picture each
 NEAREST = 5
 VALUES = 8  # shown of a wide row
+FIRST = 12  # examples on the page before anything is dropped
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,7 @@ class Examples(Answers):
     """Rows in the user's units and the model's answers about them: training data if available, else samples."""
 
     kind: str  # in words, for the page
+    names: list[str]  # of the rows: their numbers and ids
 
     def nearest(self, said: Answers) -> tuple[np.ndarray, np.ndarray]:
         """For each row, the distances to the nearest examples and which ones they are, [n, NEAREST] each."""
@@ -40,6 +42,11 @@ class Examples(Answers):
         """A row of pixels as a small PNG."""
         assert self.model.image_shape is not None
         return thumbnail(row, self.model.image_shape, *self.model.black_and_white)
+
+    @property
+    def first(self) -> np.ndarray:
+        """Indices of the examples that the page begins with."""
+        return few(len(self.rows), FIRST)
 
 
 def _places(said: Answers) -> np.ndarray:
@@ -54,50 +61,53 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
         loaded = load(data, skip_broken=True, **model.reading)
         if not len(loaded.x):
             raise DataError(f"{data} is empty: there is nothing to compare with.")
-        rows, name = take(loaded.x, few(len(loaded.x), ROWS)), loaded.name
-    elif (kept := read_sample(folder, model.n_features)) is not None:
-        rows, name = kept.rows, kept.name
-    elif model.has_density:
-        chains = model.chains[:ROWS].numpy()
-        return Examples(model, model.scaler.inverse(chains, dtype=np.float64), "samples of the model")
-    else:
-        raise DataError(
-            f"{folder} has neither stored rows nor a density to sample from, so there is nothing to compare with: "
-            "pass rows with --data DATA."
-        )
-    (rows,) = checked_blocks([rows], n_features=model.n_features, name=name)
-    return Examples(model, rows, f"rows of {name}")
+        kept = sample_of(loaded)
+    elif (kept := read_sample(folder, model.n_features)) is None:
+        if not model.has_density:
+            raise DataError(
+                f"{folder} has neither stored rows nor a density to sample from, so there is nothing to compare with: "
+                "pass rows with --data DATA."
+            )
+        rows = model.scaler.inverse(model.chains[:ROWS].numpy(), dtype=np.float64)
+        return Examples(model, rows, "samples of the model", [f"sample {i}" for i in range(len(rows))])
+    (rows,) = checked_blocks([kept.rows], n_features=model.n_features, name=kept.name)
+    return Examples(model, rows, f"rows of {kept.name}", [kept.row_name(i) for i in range(len(rows))])
 
 
-def answer(examples: Examples, rows: np.ndarray, name: str, *, more: bool) -> dict[str, Any]:
-    """Cluster, probability and nearest examples of every row shown, and how familiar it is if there is a density."""
+def columns_shown(model: TrainedModel) -> list[str]:
+    """Names of the values shown of a row; none for images."""
+    if model.image_shape is not None:
+        return []
+    return (model.columns or [f"feature {i}" for i in range(model.n_features)])[:VALUES]
+
+
+def answer(examples: Examples, rows: np.ndarray, names: Sequence[str], name: str, *, more: bool) -> dict[str, Any]:
+    """Cluster, probability and nearest examples of every row, and how familiar it is if there is a density."""
     model = examples.model
     said = Answers(model, rows)
-    familiar, familiarity = _familiarity(examples, said) if model.has_density else (None, [{}] * len(rows))
-    shown = Answers(model, rows[:SHOWN])
-    distances, places = examples.nearest(shown)
+    familiarity = _familiarity(examples, said) if model.has_density else [{}] * len(rows)
+    distances, places = examples.nearest(said)
+    values = [row[:VALUES].tolist() if model.image_shape is None else [] for row in rows]
     return {
         "name": name,
-        "rows": len(rows),
         "more": more,
-        "clusters": np.bincount(said.cluster, minlength=model.n_clusters).tolist(),
-        "familiar": familiar,
-        "shown": [
+        "rows": [
             {
-                "values": row[:VALUES].tolist(),
-                "picture": None if model.image_shape is None else _inline(examples.picture(row)),
+                "row": names[i],
+                "values": values[i],
+                "picture": None if model.image_shape is None or i >= PICTURES else _inline(examples.picture(row)),
                 "cluster": int(said.cluster[i]),
                 "probability": float(said.confidence[i]),
-                "nearest": [_example(examples, j, far) for j, far in zip(places[i], distances[i], strict=True)],
+                "nearest": [[int(j), float(far)] for j, far in zip(places[i], distances[i], strict=True)],
             }
             | familiarity[i]
-            for i, row in enumerate(shown.rows)
+            for i, row in enumerate(rows)
         ],
     }
 
 
-def _familiarity(examples: Examples, said: Answers) -> tuple[dict[str, int], list[dict[str, float | str]]]:
-    """The numbers of typical, unusual and foreign rows, and the scores of each row."""
+def _familiarity(examples: Examples, said: Answers) -> list[dict[str, float | str]]:
+    """How typical each row is, in numbers and in a word."""
     # Share of the examples that are less typical than the row, by the stricter of the two scores.
     below = np.minimum(
         np.searchsorted(np.sort(examples.log_density), said.log_density, side="right"),
@@ -105,19 +115,10 @@ def _familiarity(examples: Examples, said: Answers) -> tuple[dict[str, int], lis
     ) / len(examples.rows)
     words = np.select([below < 0.01, below < 0.05], ["foreign", "unusual"], "typical")
     each = zip(said.log_density, said.ood_score, below, words, strict=True)
-    return {str(word): int(count) for word, count in zip(*np.unique(words, return_counts=True), strict=True)}, [
+    return [
         {"log_density": float(height), "ood_score": float(slope), "below": float(share), "familiarity": str(word)}
         for height, slope, share, word in each
     ]
-
-
-def _example(examples: Examples, place: int, distance: float) -> dict[str, Any]:
-    return {
-        "place": int(place),
-        "distance": float(distance),
-        "cluster": int(examples.cluster[place]),
-        "values": examples.rows[place][:VALUES].tolist(),
-    }
 
 
 def _inline(picture: bytes) -> str:

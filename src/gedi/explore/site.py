@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gedi.errors import GediError, RunError
-from gedi.explore.answers import Examples, answer
+from gedi.explore.answers import VALUES, Examples, answer, columns_shown
 from gedi.explore.uploads import BODY_BYTES, rows_of
 from gedi.files.reading import opened, shown, whole
 from gedi.files.writing import finite
+from gedi.report.look import PALETTE
 
 REPORT = "report.html"
 REPORT_BYTES = 2**26
-POINTS = 1_000  # examples drawn in the plane
 PANEL = {
     "": ("index.html", "text/html"),
     "panel.css": ("panel.css", "text/css"),
@@ -58,6 +58,8 @@ class Site:
             return Reply(200, f"{kind}; charset=utf-8", _panel(name))
         if path == "about.json":
             return as_json(200, self._about())
+        if path == "example.json":
+            return as_json(200, self._example())
         if path == REPORT:
             return self._report()
         picture = re.fullmatch(r"example/([0-9]{1,6})\.png", path)
@@ -71,8 +73,8 @@ class Site:
             return problem(404, "Not found.")
         name = shown(name) or "the file"
         try:
-            rows, more = rows_of(body, name, self.model)
-            return as_json(200, answer(self.examples, rows, name, more=more))
+            rows, names, more = rows_of(body, name, self.model)
+            return as_json(200, answer(self.examples, rows, names, name, more=more))
         except GediError as error:
             return problem(422, str(error))
         except (ValueError, MemoryError, RuntimeError, ArithmeticError, LookupError) as error:
@@ -80,19 +82,29 @@ class Site:
 
     def _about(self) -> dict[str, Any]:
         model, examples = self.model, self.examples
-        in_plane = model.n_features == 2
         return {
             "run": shown(self.folder.resolve().name),
             "data": shown(str(model.results.get("data", "")), 100),
             "clusters": model.n_clusters,
             "density": model.has_density,
             "features": model.n_features,
+            "columns": [shown(name, 60) for name in columns_shown(model)],
             "image": list(model.image_shape) if model.image_shape else None,
-            "examples": {"kind": shown(examples.kind, 100), "rows": len(examples.rows)},
-            "points": examples.rows[:POINTS].tolist() if in_plane else None,
-            "point_clusters": examples.cluster[:POINTS].tolist() if in_plane else None,
+            "colours": PALETTE,
+            "examples": {
+                "kind": shown(examples.kind, 100),
+                "names": list(examples.names),
+                "clusters": examples.cluster.tolist(),
+                "values": [] if model.image_shape else examples.rows[:, :VALUES].tolist(),
+            },
             "limits": {"bytes": BODY_BYTES},
         }
+
+    def _example(self) -> dict[str, Any]:
+        """Some of the examples, answered as if they were new."""
+        places = self.examples.first.tolist()
+        names = [self.examples.names[i] for i in places]
+        return answer(self.examples, self.examples.rows[places], names, shown(self.examples.kind, 100), more=False)
 
     def _report(self) -> Reply:
         kind = "text/html; charset=utf-8"

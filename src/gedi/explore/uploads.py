@@ -23,13 +23,13 @@ ROWS = 2_000  # in one answer; gedi predict has no limit
 KINDS = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
 
 
-def rows_of(body: bytes, name: str, model: TrainedModel) -> tuple[np.ndarray, bool]:
-    """The first ``ROWS`` rows [n, d] in a file, and whether there are more; ``name`` is used in messages only."""
+def rows_of(body: bytes, name: str, model: TrainedModel) -> tuple[np.ndarray, list[str], bool]:
+    """The first ``ROWS`` rows [n, d] in a file, what each is called, and whether there are more."""
     if not body:
         raise DataError(f"{name} is empty.")
     suffix = next((suffix for start, suffix in KINDS.items() if body.startswith(start)), None)
     if suffix in (".png", ".jpg"):
-        return _picture(body, name, suffix, model), False
+        return _picture(body, name, suffix, model), [name], False
     if suffix is None:
         _check_text(body, name)
         suffix = ".tsv" if name.lower().endswith(".tsv") else ".csv"
@@ -39,7 +39,8 @@ def rows_of(body: bytes, name: str, model: TrainedModel) -> tuple[np.ndarray, bo
         path = Path(folder) / f"dropped{suffix}"
         path.write_bytes(body)
         try:
-            return _first_rows(path, name, model)
+            rows, more = _first_rows(path, name, model)
+            return rows, [f"row {i}" for i in range(len(rows))], more
         except DataError as error:
             raise DataError(str(error).replace(str(path), name)) from error
 

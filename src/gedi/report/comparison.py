@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from gedi.evaluation import nmi
-from gedi.report.charts import Chart, View, axis, chart, cloud, two_directions
+from gedi.report.charts import Chart, View, axis, chart, cloud, matched, two_directions
 from gedi.report.history import GAP, NAMES, OBJECTIVE, History, curves
 from gedi.report.look import literal, percent, score, short
 from gedi.report.measures import few
 from gedi.report.page import render
 from gedi.report.records import about, flat
-from gedi.report.rivals import matched
 from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES, headline, overall
 

@@ -72,15 +72,3 @@ def _agreement(own: np.ndarray, other: np.ndarray) -> float:
     from sklearn.metrics import adjusted_rand_score
 
     return float(adjusted_rand_score(own, other))
-
-
-def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Clusters renumbered for the largest overlap with the reference, so that the same groups get the same colour."""
-    from scipy.optimize import linear_sum_assignment
-    from sklearn.metrics.cluster import contingency_matrix
-
-    table = np.asarray(contingency_matrix(cluster, reference))
-    numbers = np.concatenate([np.unique(reference), reference.max() + 1 + np.arange(len(table))])
-    # One more column for each cluster, since there may be more clusters than in the reference.
-    _, columns = linear_sum_assignment(np.pad(table, ((0, 0), (0, len(table)))), maximize=True)
-    return numbers[columns][np.unique(cluster, return_inverse=True)[1]]

@@ -11,7 +11,7 @@ from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report import charts as make
 from gedi.report.answer import cluster_lines, column_table, row_texts, typical_table
-from gedi.report.charts import POINTS, Chart, View
+from gedi.report.charts import POINTS, Chart, View, matched
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
 from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures
 from gedi.report.look import literal, percent, short
@@ -19,7 +19,6 @@ from gedi.report.measures import UNSURE, Answers, few, guard_events
 from gedi.report.page import render
 from gedi.report.plane import plane_charts
 from gedi.report.records import about, chosen_at, cost, flat, left_out, number_of_clusters, provenance, setting, stages
-from gedi.report.rivals import matched
 from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES
 

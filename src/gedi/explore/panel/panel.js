@@ -1,11 +1,13 @@
 "use strict";
 
-// Okabe and Ito's colours, which colour-blind readers can tell apart.
-const COLOURS = ["#0a7abf", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c8c8c", "#b5a300"];
-const colour = (cluster) => COLOURS[cluster % COLOURS.length];
+const PAGE = 100; // rows in the table; a button shows more
 const at = (id) => document.getElementById(id);
 let about = null;
-let last = null;
+let rows = []; // of all files, as shown: {file, row, values, cluster, ...}
+let shown = PAGE;
+let sorting = null; // {key, down}
+
+const colour = (cluster) => about.colours[cluster % about.colours.length];
 
 // Text is only ever inserted as text: the names of files and columns cannot become markup.
 function element(tag, className, text) {
@@ -21,8 +23,6 @@ function short(value) {
   return size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }
 
-const values = (row) => row.values.map(short).join(", ") + (about.features > row.values.length ? ", …" : "");
-
 function bar(label, share, count, className, fillColour) {
   const line = element("div", "bar");
   const track = element("div", "track");
@@ -34,11 +34,11 @@ function bar(label, share, count, className, fillColour) {
   return line;
 }
 
-function chip(cluster) {
+function chip(cluster, text = cluster) {
   const made = element("span", "chip");
   const dot = element("span", "dot");
   dot.style.background = colour(cluster);
-  made.append(dot, String(cluster));
+  made.append(dot, String(text));
   return made;
 }
 
@@ -50,124 +50,232 @@ function picture(source, text) {
   return made;
 }
 
-function cell(...content) {
-  const made = element("td");
-  made.append(...content);
+function cell(content, className) {
+  const made = element("td", className);
+  made.append(...[content].flat());
   return made;
 }
 
-function neighbour(example) {
+const example = (place) => ({ name: about.examples.names[place], cluster: about.examples.clusters[place], values: about.examples.values[place] });
+
+function neighbour([place, distance]) {
   const made = element("div", "neighbour");
-  made.title = values(example);
-  if (about.image) made.append(picture(`example/${example.place}.png`, `example ${example.place}`));
-  made.append(chip(example.cluster), "at " + Number(example.distance.toPrecision(2)));
+  const { name, cluster, values } = example(place);
+  const told = (values || []).map((value, i) => `${about.columns[i]}: ${short(value)}`);
+  made.title = [name, ...told, `cluster ${cluster}, at distance ${short(distance)}`].join("\n");
+  if (about.image) made.append(picture(`example/${place}.png`, name));
+  made.append(chip(cluster, about.image ? cluster : name));
+  return made;
+}
+
+function probability(row) {
+  const made = element("div", "probability");
+  const track = element("div", "track");
+  const fill = element("div", "fill");
+  fill.style.width = 100 * row.probability + "%";
+  fill.style.background = colour(row.cluster);
+  track.append(fill);
+  made.append(track, row.probability.toFixed(2));
   return made;
 }
 
 function familiarity(row) {
   const badge = element("span", "badge " + row.familiarity, row.familiarity);
   badge.title = `at least as typical as ${Math.round(100 * row.below)} % of the examples, by log density and by OOD score`;
-  return [cell(badge), cell(short(row.log_density)), cell(short(row.ood_score))];
+  return badge;
 }
 
-function line(row, index) {
-  const made = element("tr");
-  const first = row.picture ? picture(row.picture, `row ${index}`) : element("span", "values", values(row));
-  const probability = element("div", "probability");
-  const track = element("div", "track");
-  const fill = element("div", "fill");
-  fill.style.width = 100 * row.probability + "%";
-  fill.style.background = colour(row.cluster);
-  track.append(fill);
-  probability.append(track, row.probability.toFixed(2));
-  const neighbours = element("div", "neighbours");
-  neighbours.append(...row.nearest.map(neighbour));
-  made.append(cell(first), cell(chip(row.cluster)), cell(probability), ...(about.density ? familiarity(row) : []),
-    cell(neighbours));
+// ---- the table ----
+
+// What a column is called on the page and in the file to download, what is sorted and written, and how it is shown.
+function columns() {
+  const several = new Set(rows.map((row) => row.file)).size > 1;
+  return [
+    ...(several ? [{ title: "File", key: "file", value: (row) => row.file }] : []),
+    { title: "Row", key: "row", value: (row) => row.row, order: (row) => row.place },
+    ...(about.image ? [{ title: "Image", value: () => "", cell: (row) => (row.picture ? picture(row.picture, row.row) : "–") }] : []),
+    ...about.columns.map((name, i) => ({ title: name, key: name, number: true, value: (row) => row.values[i], cell: (row) => short(row.values[i]) })),
+    { title: "Cluster", key: "cluster", value: (row) => row.cluster, cell: (row) => chip(row.cluster) },
+    { title: "Probability", key: "probability", value: (row) => row.probability, cell: probability },
+    ...(!about.density ? [] : [
+      { title: "Familiarity", key: "familiarity", value: (row) => row.familiarity, cell: familiarity, order: (row) => row.below },
+      { title: "Typicality (log p)", key: "log_density", number: true, value: (row) => row.log_density, cell: (row) => short(row.log_density) },
+      { title: "OOD score", key: "ood_score", number: true, value: (row) => row.ood_score, cell: (row) => short(row.ood_score) },
+    ]),
+    { title: "Nearest examples", value: () => "", cell: (row) => { const made = element("div", "neighbours"); made.append(...row.nearest.map(neighbour)); return made; } },
+  ];
+}
+
+function found() {
+  const [text, cluster, familiar] = [at("find").value.trim().toLowerCase(), at("of-cluster").value, at("of-familiarity").value];
+  const searched = columns().filter((column) => column.key);
+  const kept = rows.filter((row) => (cluster === "" || row.cluster === Number(cluster)) && (familiar === "" || row.familiarity === familiar)
+    && (text === "" || searched.some((column) => String(column.number ? short(column.value(row)) : column.value(row)).toLowerCase().includes(text))));
+  const column = sorting && searched.find((one) => one.key === sorting.key);
+  if (!column) return kept;
+  const order = column.order || column.value;
+  const sign = sorting.down ? -1 : 1;
+  const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b);
+  return kept.toSorted((one, two) => {
+    const [a, b] = [order(one), order(two)];
+    return a === null || b === null ? (a === null) - (b === null) : sign * compare(a, b); // gaps last
+  });
+}
+
+function head(column) {
+  const made = element("th", column.number ? "number" : "");
+  made.scope = "col";
+  if (!column.key) {
+    made.textContent = column.title;
+    return made;
+  }
+  const isSorted = sorting && sorting.key === column.key;
+  made.setAttribute("aria-sort", !isSorted ? "none" : sorting.down ? "descending" : "ascending");
+  const button = element("button", "", column.title);
+  button.type = "button";
+  button.addEventListener("click", () => {
+    sorting = !isSorted ? { key: column.key, down: false } : sorting.down ? null : { key: column.key, down: true };
+    list();
+    [...at("heads").querySelectorAll("button")].find((one) => one.textContent === column.title).focus(); // it was made anew
+  });
+  made.append(button);
   return made;
 }
 
+function list() {
+  const all = found();
+  const some = columns();
+  at("heads").replaceChildren(...some.map(head));
+  at("body").replaceChildren(...all.slice(0, shown).map((row) => {
+    const line = element("tr");
+    line.append(...some.map((column) => cell(column.cell ? column.cell(row) : String(column.value(row)), column.number ? "number" : "")));
+    return line;
+  }));
+  at("count").textContent = all.length === rows.length ? `${rows.length.toLocaleString("en")} rows` : `${all.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows`;
+  at("more").hidden = all.length <= shown;
+  at("more").textContent = `Show ${Math.min(PAGE, all.length - shown)} more of ${all.length.toLocaleString("en")}`;
+}
+
+function written(value) {
+  const text = value === null || value === undefined ? "" : String(value);
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+// The rows that are found, in their order: what is seen is what is written.
+function download() {
+  const some = columns().filter((column) => column.key);
+  const lines = [some.map((column) => column.key), ...found().map((row) => some.map((column) => column.value(row)))];
+  const link = element("a");
+  link.href = URL.createObjectURL(new Blob([lines.map((line) => line.map(written).join(",")).join("\n") + "\n"], { type: "text/csv" }));
+  link.download = `gedi-${about.run}.csv`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
 function drawPlane() {
-  const shown = about.points && last;
-  at("plane-card").hidden = !shown;
-  if (!shown) return;
+  const isPlane = about.columns.length === 2 && about.features === 2;
+  at("plane-card").hidden = !isPlane;
+  if (!isPlane || !rows.length) return;
   const canvas = at("plane");
   const pen = canvas.getContext("2d");
-  const dropped = last.shown.map((row) => row.values);
-  const all = about.points.concat(dropped);
-  const ends = [0, 1].map((axis) => [Math.min(...all.map((p) => p[axis])), Math.max(...all.map((p) => p[axis]))]);
+  const known = about.examples.values;
+  const dropped = rows.map((row) => row.values);
+  const all = known.concat(dropped);
+  const ends = [0, 1].map((axis) => all.reduce(([low, high], p) => [Math.min(low, p[axis]), Math.max(high, p[axis])], [Infinity, -Infinity]));
   const scale = Math.min(...[canvas.width, canvas.height].map((size, axis) => (size - 48) / (ends[axis][1] - ends[axis][0] || 1)));
   const place = (p) => [
     canvas.width / 2 + (p[0] - (ends[0][0] + ends[0][1]) / 2) * scale,
     canvas.height / 2 - (p[1] - (ends[1][0] + ends[1][1]) / 2) * scale,
   ];
   pen.clearRect(0, 0, canvas.width, canvas.height);
-  about.points.forEach((point, i) => {
-    pen.globalAlpha = 0.45;
-    pen.fillStyle = colour(about.point_clusters[i]);
+  pen.globalAlpha = 0.45;
+  known.forEach((point, i) => {
+    pen.fillStyle = colour(about.examples.clusters[i]);
     pen.beginPath();
     pen.arc(...place(point), 4, 0, 2 * Math.PI);
     pen.fill();
   });
   pen.globalAlpha = 1;
   pen.lineWidth = 3;
+  pen.strokeStyle = getComputedStyle(document.body).color;
   dropped.forEach((point, i) => {
     pen.beginPath();
     pen.arc(...place(point), 8, 0, 2 * Math.PI);
-    pen.fillStyle = colour(last.shown[i].cluster);
+    pen.fillStyle = colour(rows[i].cluster);
     pen.fill();
-    pen.strokeStyle = getComputedStyle(document.body).color;
     pen.stroke();
   });
 }
 
-function show(answer) {
-  last = answer;
-  at("name").textContent = `${answer.name}: ${answer.more ? "the first " : ""}${answer.rows.toLocaleString("en")} row${answer.rows === 1 ? "" : "s"}`;
-  const counted = answer.clusters.map((count, cluster) => [count, cluster]).filter(([count]) => count);
-  counted.sort((one, two) => two[0] - one[0]);
-  at("bars").replaceChildren(...counted.map(([count, cluster]) => {
+// ---- files ----
+
+const counted = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+function show(answers, isExample) {
+  rows = answers.flatMap((answer) => answer.rows.map((row) => ({ ...row, file: answer.name })));
+  rows.forEach((row, place) => { row.place = place; });
+  shown = PAGE;
+  sorting = null;
+  at("find").value = at("of-familiarity").value = "";
+  const cut = answers.filter((answer) => answer.more).map((answer) => answer.name);
+  const names = answers.length > 3 ? counted(answers.length, "file") : answers.map((answer) => answer.name).join(", ");
+  at("name").textContent = isExample ? `Example: ${counted(rows.length, "row")}` : `${names}: ${cut.length ? "the first " : ""}${counted(rows.length, "row")}`;
+  at("example").hidden = !isExample;
+  at("example").textContent = `These are ${about.examples.kind}. Drop files of your own to see them here instead.`;
+  const sizes = new Map();
+  for (const row of rows) sizes.set(row.cluster, (sizes.get(row.cluster) || 0) + 1);
+  const largest = [...sizes].sort((one, two) => two[1] - one[1]);
+  at("bars").replaceChildren(...largest.map(([cluster, count]) => {
     const label = element("span", "", "cluster ");
     label.append(chip(cluster));
-    return bar(label, count / answer.rows, count, "", colour(cluster));
+    return bar(label, count / rows.length, count, "", colour(cluster));
   }));
+  at("of-cluster").replaceChildren(new Option("all", ""), ...[...sizes.keys()].sort((a, b) => a - b).map((cluster) => new Option(cluster, cluster)));
   at("familiar").replaceChildren(...(about.density ? ["typical", "unusual", "foreign"] : []).map((word) => {
-    const count = answer.familiar[word] || 0;
-    return bar(element("span", word, word), count / answer.rows, count, word);
+    const count = rows.filter((row) => row.familiarity === word).length;
+    return bar(element("span", word, word), count / rows.length, count, word);
   }));
-  at("body").replaceChildren(...answer.shown.map(line));
-  const left = answer.rows - answer.shown.length;
-  at("rest").textContent = (left > 0 ? `${left.toLocaleString("en")} more rows are counted above but not listed. ` : "")
-    + (answer.more ? "The file has more rows; use gedi predict for all of them." : "");
+  at("rest").textContent = (about.features > about.columns.length && !about.image ? `The first ${about.columns.length} of ${about.features} columns are shown. ` : "")
+    + (cut.length ? `${cut.join(", ")}: only the first rows are read here; use gedi predict for all of them.` : "");
   at("summary").hidden = at("rows").hidden = false;
+  list();
   drawPlane();
 }
 
-function complain(sentence) {
-  at("problem").textContent = sentence;
-  at("problem").hidden = false;
-  at("summary").hidden = at("rows").hidden = true;
+// What the model says about a file, or an error that says what is wrong with it.
+async function ask(file) {
+  const limit = about.limits.bytes;
+  if (file.size > limit) throw new Error(`${file.name} has ${file.size.toLocaleString("en")} bytes, but the limit here is ${limit.toLocaleString("en")}: use gedi predict instead.`);
+  const headers = { "Content-Type": "application/octet-stream", "X-File-Name": encodeURIComponent(file.name) };
+  let reply, content;
+  try {
+    reply = await fetch("answer", { method: "POST", body: file, headers });
+    content = await reply.json();
+  } catch {
+    throw new Error(`${file.name}: no answer. It could not be sent, or gedi explore has stopped.`);
+  }
+  if (!reply.ok) throw new Error(content.error);
+  return content;
 }
 
-async function send(file) {
-  at("problem").hidden = true;
-  if (file.size > about.limits.bytes) {
-    complain(`${file.name} has ${file.size.toLocaleString("en")} bytes, but the limit here is ${about.limits.bytes.toLocaleString("en")}: use gedi predict instead.`);
-    return;
-  }
+async function send(files) {
+  const [answers, problems] = [[], []];
+  at("problems").hidden = true;
   at("busy").hidden = false;
-  try {
-    const headers = { "Content-Type": "application/octet-stream", "X-File-Name": encodeURIComponent(file.name) };
-    const reply = await fetch("answer", { method: "POST", body: file, headers });
-    const content = await reply.json();
-    if (reply.ok) show(content);
-    else complain(content.error);
-  } catch {
-    complain("No answer: the file could not be sent, or gedi explore has stopped.");
-  } finally {
-    at("busy").hidden = true;
-    at("file").value = "";
+  for (const [i, file] of files.entries()) {
+    at("busy").textContent = files.length > 1 ? `Asking the model: ${file.name} (${i + 1} of ${files.length})…` : "Asking the model…";
+    try {
+      answers.push(await ask(file));
+    } catch (error) {
+      problems.push(error.message);
+    }
   }
+  at("busy").hidden = true;
+  at("file").value = "";
+  at("problems").replaceChildren(...problems.map((sentence) => element("li", "", sentence)));
+  at("problems").hidden = !problems.length;
+  if (answers.length) show(answers, false);
+  else at("summary").hidden = at("rows").hidden = true;
 }
 
 function choose(name) {
@@ -188,9 +296,12 @@ async function start() {
   window.addEventListener("drop", (event) => {
     event.preventDefault();
     drop.classList.remove("over");
-    if (event.dataTransfer.files.length) { choose("explore"); send(event.dataTransfer.files[0]); }
+    if (event.dataTransfer.files.length) { choose("explore"); send([...event.dataTransfer.files]); }
   });
-  at("file").addEventListener("change", (event) => { if (event.target.files.length) send(event.target.files[0]); });
+  at("file").addEventListener("change", (event) => { if (event.target.files.length) send([...event.target.files]); });
+  for (const id of ["find", "of-cluster", "of-familiarity"]) at(id).addEventListener("input", () => { shown = PAGE; list(); });
+  at("more").addEventListener("click", () => { shown += PAGE; list(); });
+  at("download").addEventListener("click", download);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => about && drawPlane());
   about = await (await fetch("about.json")).json();
   at("run").textContent = about.run;
@@ -199,10 +310,12 @@ async function start() {
   at("about").textContent = `${about.clusters} clusters of ${shape}` + (about.data ? `, trained on ${about.data}` : "");
   at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .npy or .npz";
   at("compared").textContent = about.density
-    ? `Compared with ${about.examples.rows.toLocaleString("en")} ${about.examples.kind}. A row is foreign if 99 % of them are more typical, by log density or by OOD score; it is unusual if 95 % are.`
+    ? `Compared with ${about.examples.names.length.toLocaleString("en")} ${about.examples.kind}. A row is foreign if 99 % of them are more typical, by log density or by OOD score; it is unusual if 95 % are.`
     : "This run has no density, so it cannot tell how familiar a row is.";
-  for (const head of document.querySelectorAll("th.density")) head.hidden = !about.density;
+  for (const part of document.querySelectorAll(".density")) part.hidden = !about.density;
   at("dots").textContent = about.examples.kind;
+  if (!about.image) at("needs").textContent = `with the columns ${about.columns.join(", ")}${about.features > about.columns.length ? `, … (${about.features})` : ""}`;
+  show([await (await fetch("example.json")).json()], true);
 }
 
 start();
