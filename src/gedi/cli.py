@@ -108,7 +108,9 @@ def build_parser() -> Parser:
     hardware_flags(resume, defaults=False)
 
     example = "gedi predict run rows.csv --out p.csv"
-    predict = command("predict", run_predict, "cluster, probability, log density, OOD score", example)
+    predict = command(
+        "predict", run_predict, "write each row's cluster, probability, log density and OOD score", example
+    )
     predict.add_argument("model", metavar="RUN", help=RUN)
     predict.add_argument("data", metavar="DATA", help=DATA)
     predict.add_argument("--out", required=True, metavar="FILE", help=".csv, .parquet or .npz")
@@ -124,13 +126,15 @@ def build_parser() -> Parser:
     sample.add_argument("--seed", type=seed, default=0, help=SEED)
 
     example = "gedi explore run --data rows.csv"
-    explore = command("explore", run_explore, "the report in a browser, with a place to drop new data", example)
+    explore = command("explore", run_explore, "open the report in a browser, with a place to drop new data", example)
     explore.add_argument("model", metavar="RUN", help=RUN)
-    explore.add_argument("--data", metavar="DATA", help="source of nearest examples (default: the run's own sample)")
+    explore.add_argument(
+        "--data", metavar="DATA", help="where to look for nearest examples (default: the sample kept with the run)"
+    )
     explore.add_argument("--port", type=port, default=0, help="1024 to 65535, or 0 for any free port (default: 0)")
     explore.add_argument("--no-browser", dest="browser", action="store_false", help="only print the URL")
 
-    evaluate = command("eval", run_eval, "metrics as JSON", "gedi eval run moons --ood circles")
+    evaluate = command("eval", run_eval, "print metrics as JSON", "gedi eval run moons --ood circles")
     evaluate.add_argument("model", metavar="RUN", help=RUN)
     evaluate.add_argument("data", metavar="DATA", help=DATA)
     evaluate.add_argument("--labels", metavar="COLUMN", help="column that holds the labels")
@@ -139,7 +143,7 @@ def build_parser() -> Parser:
     evaluate.add_argument("--seed", type=seed, default=0, help="seed of generated data sets (default: 0)")
 
     example = "gedi report my-run other-run"
-    report = command("report", run_report, "a page about one run, or a comparison of several", example)
+    report = command("report", run_report, "write a page about one run, or a comparison of several", example)
     report.add_argument("models", metavar="RUN", nargs="+", help="folders of runs")
     report.add_argument("--out", metavar="FILE.html", help="default: RUN/report.html, or gedi-comparison.html")
     report.add_argument("--data", metavar="DATA", help="rows to show instead of the sample that the run keeps")
@@ -147,21 +151,23 @@ def build_parser() -> Parser:
     report.add_argument("--ood", metavar="DATA2", help="out-of-distribution data to add to the histograms")
 
     example = "gedi reproduce table1"
-    reproduce = command("reproduce", run_reproduce, "a table or figure, our numbers beside the paper's", example)
+    reproduce = command("reproduce", run_reproduce, "make a table or figure, our numbers beside the paper's", example)
     reproduce.add_argument("name", metavar="NAME", help=", ".join(EXPERIMENTS))
     reproduce.add_argument("--scale", choices=SCALES, default="laptop", help="size of the runs (default: laptop)")
-    reproduce.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: by scale)")
+    reproduce.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: depends on the scale)")
     reproduce.add_argument("--out", metavar="DIR", help="default: results/SCALE")
     reproduce.add_argument("--data", metavar="FOLDER", help="files of a public benchmark (default: in $GEDI_DATA)")
-    reproduce.add_argument("--jobs", type=int, default=2, metavar="N", help="processes, one thread each (default: 2)")
+    reproduce.add_argument(
+        "--jobs", type=int, default=2, metavar="N", help="how many processes, one thread each (default: 2)"
+    )
 
-    command("methods", run_methods, "the methods for --method, with the equations of their terms", "gedi methods")
-    command("datasets", run_datasets, "known data sets, and where each is expected", "gedi datasets")
+    command("methods", run_methods, "list the methods for --method, with the equations of their terms", "gedi methods")
+    command("datasets", run_datasets, "list known data sets, and where each is expected", "gedi datasets")
     fetch = command("fetch", run_fetch, "download a named image set and verify it", "gedi fetch mnist")
     fetch.add_argument("name", metavar="NAME", help="mnist, fashion-mnist, svhn, cifar10 or cifar100")
 
     example = 'eval "$(gedi completion bash)"'
-    completion = command("completion", run_completion, "a script for the Tab key in your shell", example)
+    completion = command("completion", run_completion, "print a script for the Tab key of your shell", example)
     completion.add_argument("shell", choices=SHELLS, help="the script's language")
     completion.set_defaults(parser=parser)
     return parser
@@ -186,4 +192,4 @@ def hardware_flags(parser: Parser, *, defaults: bool) -> None:
     add("--devices", 1, "processes on this machine, one per device", type=int, metavar="N")
     add("--nodes", 1, "machines; see docs/runs.md", type=int, metavar="M")
     add("--precision", "32", "number format of the networks", choices=get_args(kinds["precision"]))
-    add("--timeout", 600.0, "how long to wait for a process that does not respond", type=seconds, metavar="SECONDS")
+    add("--timeout", 600, "how long to wait for a process that does not respond", type=seconds, metavar="SECONDS")

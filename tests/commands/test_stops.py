@@ -77,9 +77,9 @@ def test_fit_resume_refuses_other_settings_than_at_first(home, tmp_path, capsys,
         broken.setattr(runs.folder, "write_results", stop)
         assert gedi(*fit) == 130
     for flags, name in (
-        (["--seed", 9], "seed"),
-        (["--training.dam.steps=2"], "training"),
-        (["--n-clusters", 3], "n_clusters"),
+        (["--seed", 9], "--seed"),
+        (["--training.dam.steps=2"], "preset or other settings"),
+        (["--n-clusters", 3], "--n-clusters"),
     ):
         capsys.readouterr()
         assert gedi(*fit, "--resume", *flags) == 2
@@ -155,7 +155,7 @@ def test_a_budget_decides_the_iterations_and_they_are_in_the_plan(home, tmp_path
     assert "instead of" not in capsys.readouterr().err
     assert gedi(*fit, "--out", killed, "--resume") == 0
     assert gedi(*fit[:-1], 0.4, "--out", killed, "--resume") == 2
-    assert "started with a different minutes" in capsys.readouterr().err
+    assert "started with a different --minutes" in capsys.readouterr().err
 
 
 def test_a_run_with_a_budget_that_was_killed_while_it_was_timed_is_timed_again(home, tmp_path, gedi, tiny, priced):
@@ -176,7 +176,7 @@ def test_a_budget_that_cannot_be_kept_is_refused(home, tmp_path, capsys, monkeyp
         ([1e-3], "--minutes 0.001 is too short: even 5 % of 3 + 3 iterations takes about 0 s"),
         ([0], "must be a number of minutes above 0"),
         (["soon"], "must be a number of minutes above 0"),
-        ([1, "--devices", 2], "there is none for several processes"),
+        ([1, "--devices", 2], "does not work with several processes"),
     ):
         assert gedi(*fit, *flags) == 2
         assert expected in capsys.readouterr().err

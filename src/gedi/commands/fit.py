@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from gedi.training.build import Prepared
     from gedi.training.config import TrainingConfig
 
-# A resumed run must keep these.
-SAME = ("data", "label_column", "drop", "raw", "skip_broken", "n_clusters", "method", "seed", "minutes", "training")
+# What a resumed run must keep, and the words for it.
+SAME = {"data": "data set", "label_column": "--label-column", "drop": "--drop", "raw": "--raw"}
+SAME |= {"skip_broken": "--skip-broken", "n_clusters": "--n-clusters", "method": "--method", "seed": "--seed"}
+SAME |= {"minutes": "--minutes", "training": "preset or other settings"}
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -55,11 +57,11 @@ def run_fit(args: argparse.Namespace) -> None:
     )
     if plan.minutes and plan.hardware.processes > 1:
         raise ConfigError(
-            "--minutes needs an estimate of the cost, and there is none for several processes: leave it out."
+            "--minutes does not work with several processes, whose cost cannot be estimated: leave it out."
         )
     if args.resume and (folder / runs.PLAN).is_file():
         begun = runs.Plan.read(folder)
-        if changed := [name for name in SAME if getattr(begun, name) != getattr(plan, name)]:
+        if changed := [words for name, words in SAME.items() if getattr(begun, name) != getattr(plan, name)]:
             raise ConfigError(
                 f"{folder} was started with a different {changed[0]}: use gedi resume {folder}, or another --out."
             )
