@@ -32,3 +32,10 @@ def test_it_is_finite_for_clusters_of_one_row_and_constant_columns(rows):
     x = np.random.default_rng(0).normal(size=(rows, 4))
     x[:, 1] = 2.0
     assert np.isfinite(held_out_log_likelihood(x, np.arange(rows)))
+
+
+def test_columns_of_few_values_say_nothing():
+    """A cluster for each category could be as likely as one likes, and mean nothing."""
+    flags = np.random.default_rng(2).integers(0, 3, (600, 2)).astype(float)
+    assert held_out_log_likelihood(np.hstack([ROUND, flags]), TRUTH) == held_out_log_likelihood(ROUND, TRUTH)
+    assert held_out_log_likelihood(flags, TRUTH) == 0.0

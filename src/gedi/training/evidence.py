@@ -6,6 +6,7 @@ import numpy as np
 
 FOLDS = 5
 MOST_ROWS = 2_000  # of more rows, a random choice of this size
+LEVELS = 10  # a column with no more values than this holds categories, whose Gaussian could be as narrow as one likes
 OUTLIERS = 0.02  # the share of rows, the least likely ones, that do not count
 
 
@@ -14,8 +15,11 @@ def held_out_log_likelihood(x: np.ndarray, labels: np.ndarray) -> float:
 
     The mixture has one Gaussian with a full covariance per cluster, fitted to the rows with that label. Its covariance
     includes one pseudo-row with the variances of all rows, made smaller for more clusters (Fraley and Raftery, 2007),
-    so that it exists for clusters of any size.
+    so that it exists for clusters of any size. Columns of few values are left out; 0 if there are no others.
     """
+    x = x[:, [len(np.unique(column)) > LEVELS for column in x.T]]
+    if not x.shape[1]:
+        return 0.0
     rng = np.random.default_rng(0)
     some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
     x, (names, labels) = x[some].astype(np.float64), np.unique(labels[some], return_inverse=True)
