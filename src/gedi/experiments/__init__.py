@@ -114,6 +114,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("table-stability", "table_stability_divergence", laptop_seeds=100),
         Experiment("table-divergence", "table_stability_divergence", laptop_seeds=3),
         Experiment("table-clustering", "table_clustering", takes_data=True),
+        Experiment("table-verdict", "table_verdict", laptop_seeds=2, takes_data=True),
     )
 }
 

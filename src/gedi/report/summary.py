@@ -26,7 +26,10 @@ def summary(run: RunView) -> dict[str, Any]:
         "overall": overall(run.judgements),
         "headline": headline(run.judgements),
         "findings": {
-            name: [{"grade": finding.level, "text": finding.text, "try": finding.command} for finding in j.worst_first]
+            name: [
+                {"grade": f.level, "text": f.text, "try": f.command, "measure": f.measure, "value": f.value}
+                for f in j.worst_first
+            ]
             for name, j in found.items()
         },
         "run": run.name,

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gedi.report.gaps import MOST
 from gedi.report.look import percent, short
 from gedi.report.measures import Measures
 from gedi.report.rerun import Rerun
@@ -23,23 +24,25 @@ TRIAL = 100  # iterations: a run of which no stage is at least this long only sh
 
 
 class Limit(NamedTuple):
-    """A measure is good up to one value and fair up to another; beyond that it is poor."""
+    """A measure is good up to one value and fair up to another; beyond that it is poor, or at worst ``worst``."""
 
     good: float
     fair: float
+    worst: str = POOR
 
     def level(self, value: float) -> str:
         higher_is_better = self.good > self.fair
         if value == self.good or (value > self.good) == higher_is_better:
             return GOOD
-        return FAIR if value == self.fair or (value > self.fair) == higher_is_better else POOR
+        return FAIR if value == self.fair or (value > self.fair) == higher_is_better else self.worst
 
 
 LIMITS = {
     "crowding": Limit(0.50, 0.80),  # of the clusters' borders; an arbitrary cut has 0.5 (a line) to 1 or more
+    "crowding_of_images": Limit(0.50, 0.80, FAIR),  # ... of images, whose pixels may not show gaps that are there
     "hidden": Limit(0.20, 0.60),  # share of rows in clusters that fall into two
     "behind": Limit(0.15, 0.50),  # crowding beyond that of the best rival
-    "confidence": Limit(0.90, 0.70),  # mean probability of a row's own cluster
+    "confidence": Limit(0.90, 0.70, FAIR),  # mean probability of a row's own cluster: doubt counts, certainty does not
     "keeps_noise": Limit(0.97, 0.90),  # share of rows that stay in their cluster under a little noise
     "keeps_walk": Limit(0.97, 0.90),  # ... at the end of a DAM walk
     "largest_share": Limit(0.80, 0.95),  # share of rows in the largest cluster
@@ -47,7 +50,7 @@ LIMITS = {
     "spread": Limit(0.10, 0.01),  # of the embedding; 0 if all rows are at one point
     "rank_share": Limit(0.50, 0.25),  # effective rank divided by what the clusters need, n_clusters - 1
     "noise_auroc": Limit(0.75, 0.60),  # how well log p tells data from uniform noise
-    "shuffled_auroc": Limit(0.65, 0.55),  # ... and from the data with its columns shuffled
+    "shuffled_auroc": Limit(0.65, 0.55, FAIR),  # ... and from the data with its columns shuffled
     "sample_test": Limit(0.65, 0.85),  # how reliably nearest neighbours tell samples from data
     "outside": Limit(0.05, 0.25),  # share of samples outside the range of the data
     "energy_gap": Limit(0.5, 1.5),  # between data and samples late in training, in standard deviations of log p
@@ -72,6 +75,8 @@ class Finding:
     text: str
     remedy: str = ""
     command: str = ""
+    measure: str = ""  # its name in `LIMITS`, if it has one
+    value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -151,15 +156,12 @@ def overall(judgements: list[Judgement]) -> str:
     return next((level for level in WORST_FIRST if level in levels), UNGRADED)
 
 
-def _finding(
-    name: str, value: float | None, text: str, remedy: str, command: str = "", *, worst: str = POOR
-) -> list[Finding]:
-    """What a measure says, at most as bad as ``worst``; nothing if it could not be measured."""
+def _finding(name: str, value: float | None, text: str, remedy: str, command: str) -> list[Finding]:
+    """What a measure says; nothing if it could not be measured."""
     if value is None or math.isnan(value):
         return []
     level = LIMITS[name].level(value)
-    level = worst if level == POOR else level
-    return [Finding(level, text, "" if level == GOOD else remedy, "" if level == GOOD else command)]
+    return [Finding(level, text, *(("", "") if level == GOOD else (remedy, command)), measure=name, value=value)]
 
 
 def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
@@ -194,14 +196,13 @@ def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
         "the clusters cut through crowded regions: train for longer, or ask for fewer clusters",
         rerun.fit(rerun.times(2, "step1.iterations") | rerun.times(4, "heads.random")),
     )
-    return found + _finding(  # doubt counts, but certainty is no evidence
+    return found + _finding(
         "confidence",
         m.confidence,
         f"The model is {percent(m.confidence)} certain of a row's cluster on average; "
         f"{percent(m.unsure)} of the rows lie between clusters.",
         "train for longer; if that does not help, there may be fewer clusters, or none that are clear",
         longer,
-        worst=FAIR,
     )
 
 
@@ -211,8 +212,8 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
         return []
     gaps, crowding = m.own.gaps, m.own.crowding
     if crowding is None:
-        text = "There are not enough rows in at least two clusters to tell whether gaps lie between them."
-        return [Finding(POOR, text, "let more attempts compete", longer)]
+        text = "All clusters but one are too small to tell whether gaps lie around them."
+        return _finding("crowding", MOST, text, "let more attempts compete", longer)
     crowded = len(gaps.crowded)
     fewer = max(2, m.n_clusters - max(1, crowded // 2))
     said = (
@@ -224,12 +225,11 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     )
     unseen = "pixels alone may not show gaps between images: look at the examples of each cluster"
     found = _finding(
-        "crowding",
+        "crowding_of_images" if m.has_images else "crowding",
         crowding,
         text,
         unseen if m.has_images else f"{crowded} of {m.n_clusters} clusters have no gap around them: ask for fewer",
         longer if m.has_images or fewer == m.n_clusters else rerun.fit(n_clusters=fewer),
-        worst=FAIR if m.has_images else POOR,
     )
     hidden = len(gaps.hidden)
     text = "No cluster falls into clearly separate parts."
@@ -283,7 +283,6 @@ def _density(m: Measures, rerun: Rerun) -> list[Finding]:
         f"It is higher than for shuffled columns {percent(m.shuffled_auroc)} of the time (50\u00a0% is chance).",
         "unless the columns are independent, the density has not learned how they depend on each other: train longer",
         longer,
-        worst=FAIR,
     )
 
 

@@ -1,0 +1,219 @@
+"""Can the verdict be trusted? Its grade of clusters beside the truth, on fits of known outcome."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gedi.data import load
+from gedi.data.sources import data_dir
+from gedi.evaluation import ami
+from gedi.experiments import Outcome, Request, cells
+from gedi.experiments.cells import Cell, CellData, Measured, cells_of
+from gedi.experiments.table_clustering import FOLDER, find_sets, read_set
+from gedi.experiments.tabulate import Entry, Results, Text, part, tabulate
+from gedi.experiments.verdict_data import MADE, NOISE
+from gedi.report.measures import Answers
+from gedi.report.measures import measure as measures_of
+from gedi.report.run_view import IMAGE_SAMPLES, ROW_SAMPLES
+from gedi.report.verdict import LIMITS, POOR, UNGRADED, WORST_FIRST, judge
+from gedi.training.config import TrainingConfig, override
+from gedi.training.model import TrainedModel
+
+ROWS, DIGITS_ROWS = 300, 600
+ENOUGH, SHORT = 250, 100  # iterations per stage; the fewest that are graded
+SMOKE_EVERY = 8  # at the smoke scale, only every so many cases are fitted
+GRADES = ("good", "fair", "poor", UNGRADED)
+TRUE, NEAR_RIVAL = 0.7, 0.05  # a grade 'good' is right if AMI is at least this, or hardly below the best rival's
+CLEARLY_TRUE = 0.9
+BINS: dict[str, Callable[[float], bool]] = {
+    "AMI 0.9 to 1": lambda score: score >= CLEARLY_TRUE,
+    "AMI 0.7 to 0.9": lambda score: TRUE <= score < CLEARLY_TRUE,
+    "AMI 0.5 to 0.7": lambda score: 0.5 <= score < TRUE,
+    "AMI below 0.5": lambda score: score < 0.5,
+}
+NO_CLUSTERS = "data without clusters"
+SETS = ("iris", "wine", "ecoli", "lsun", "target", "chainlink")
+SETS += ("compound", "aggregation", "pathbased", "wingnut", "x2", "zigzag_outliers")
+
+
+@dataclass(frozen=True)
+class VerdictCell(Cell):
+    """One fit on data of `verdict_data`, on digits, or on a set of the benchmark suite."""
+
+    def image_shape(self) -> tuple[int, ...] | None:
+        return (8, 8, 1) if self.dataset == "digits" else None
+
+    def config(self) -> TrainingConfig:
+        """Small networks for data that is made here, so that many fits are affordable; the defaults for other data."""
+        if self.dataset not in MADE or self.preset is not None:
+            return super().config()
+        config, n = replace(self, preset="smoke").config(), self.iterations or ENOUGH
+        return override(config, {"step1.iterations": n, "step2.iterations": n})
+
+
+def cases(request: Request) -> list[VerdictCell]:
+    """What is fitted: right and wrong numbers of clusters, good and bad settings, and data without clusters."""
+    right = {"moons": 2, "circles": 2, "rings": 3, "spirals": 2, "smile": 4, "blobs": 5, "clouds": 4}
+    right |= {"clouds that touch": 4, "clouds that overlap": 4, "unequal clouds": 4, "stretched clouds": 3}
+    right |= {"clouds, 12 columns": 5, "mixed table": 4, "mixed table, vague": 4}
+    wrong = [("moons", 4), ("circles", 3), ("blobs", 3), ("blobs", 8), ("mixed table", 2), ("clouds, 12 columns", 8)]
+    noise = [("uniform noise", 2), ("uniform noise", 4), ("uniform noise, 5 columns", 3)]
+    noise += [("one Gaussian", 3), ("one Gaussian, 10 columns", 4)]
+
+    def cell(data: str, count: int, **settings: Any) -> VerdictCell:
+        columns = MADE[data](10, 0)[0].shape[1]
+        return VerdictCell(data, count, rows=ROWS, columns=columns, **{"iterations": ENOUGH} | settings)
+
+    found = [cell(data, count) for data, count in [*noise, *right.items(), *wrong]]
+    for data in ("moons", "spirals", "blobs", "clouds, 12 columns"):
+        found.append(cell(data, right[data], iterations=SHORT))
+    found.append(cell("circles", 2, method="swav"))
+    found += [cell(data, right[data], preset="smoke") for data in ("moons", "clouds")]
+    found += [VerdictCell("digits", count, rows=DIGITS_ROWS, iterations=ENOUGH) for count in (10, 5)]
+    found = found[::SMOKE_EVERY] if request.budget.scale == "smoke" else found
+    return [_capped(one, case) for case in found for one in cells_of(request.budget, case)] + _sets(request)
+
+
+def _capped(cell: VerdictCell, case: VerdictCell) -> VerdictCell:
+    """The cell with the smaller of its budget's and its case's iterations."""
+    return replace(cell, iterations=min((n for n in (cell.iterations, case.iterations) if n), default=None))
+
+
+def _sets(request: Request) -> list[VerdictCell]:
+    """Sets of the benchmark suite, if its files are there: every other one is for confirmation."""
+    folder = request.data or data_dir() / FOLDER
+    present = find_sets(folder) if folder.is_dir() and request.budget.scale != "smoke" else {}
+    made = []
+    for place, name in enumerate(name for name in SETS if name in present):
+        x, y = read_set(present[name])
+        made.append(VerdictCell(name, int(y.max()), seed=place % 2, columns=x.shape[1], iterations=ENOUGH))
+    return made
+
+
+def table_verdict(request: Request) -> Outcome:
+    """How often each grade was given, by how well the clusters agree with the truth."""
+    folder = request.data or data_dir() / FOLDER
+    entries: dict[Entry, list[VerdictCell]] = {}
+    for cell in cases(request):
+        entries.setdefault((cell.dataset, cell.n_clusters, _settings(cell)), []).append(cell)
+    return tabulate(
+        request,
+        "The verdict on clusters beside the truth",
+        parts=("data", "clusters", "settings"),
+        cells=entries,
+        rows=[*((name,) for name in BINS), (NO_CLUSTERS,)],
+        columns={
+            "clusters and truth": part(),
+            **{grade: _count(grade) for grade in GRADES},
+            "fits": _count(*GRADES),
+        },
+        varies=None,
+        notes=[
+            "Fits per grade. The truth is the labels that the data was made with, or that come with it; AMI is "
+            "corrected for chance. The verdict sees no labels.",
+            functools.partial(_trust, half=None),
+            functools.partial(_trust, half=0),
+            functools.partial(_trust, half=1),
+            "Data: toys, clouds that are clear, touch, overlap, differ in size or are stretched, mixed tables of "
+            f"numbers and categories, digits, noise, and {len(SETS)} sets of the benchmark suite for clustering "
+            f"algorithms if they are present. Settings: at most {ENOUGH} iterations per stage, the networks of the preset "
+            "smoke for data made here and the defaults for other data; also too few and too many clusters, "
+            f"{SHORT} iterations, SwAV, and the preset smoke itself.",
+        ],
+        measure=functools.partial(measure, folder=folder),
+        needs="findings",
+    )
+
+
+def _settings(cell: Cell) -> str:
+    return ", ".join(
+        filter(None, [cell.preset, cell.method, f"{cell.iterations} iterations" if cell.iterations else ""])
+    )
+
+
+# ---- one fit ----
+
+
+def measure(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured:
+    """Fit a case and judge it as its report would."""
+    x, y = data_of(cell, folder)
+    return cells.measure(cell, models, CellData(x, x, y), more=judged)
+
+
+def data_of(cell: Cell, folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    if cell.dataset in MADE:
+        return MADE[cell.dataset](cell.rows or ROWS, cell.seed)
+    if cell.dataset == "digits":
+        digits = load("digits", n=cell.rows, seed=cell.seed)
+        assert digits.y is not None
+        return digits.x.reshape(-1, 8, 8, 1), digits.y
+    x, y = read_set(find_sets(folder)[cell.dataset])
+    return x[y > 0], y[y > 0]
+
+
+def judged(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
+    """What the verdict on the clusters rests on, and how well its rivals agree with the truth."""
+    assert model is not None
+    rows = data.x_train.reshape(len(data.x_train), -1).astype(np.float64)
+    samples = model.sample(IMAGE_SAMPLES if model.image_shape else ROW_SAMPLES) if model.has_density else None
+    m = measures_of(model, Answers(model, rows), samples, model.results, model.history)
+    found = {judgement.ability: judgement.findings for judgement in judge(m)}
+    return {
+        "findings": {name: {f.measure: f.value for f in some if f.measure} for name, some in found.items()},
+        "rivals": {name: ami(data.y_test, rival.labels) for name, rival in m.rivals.items()},
+    }
+
+
+# ---- the table ----
+
+
+def grade(measured: Measured) -> str:
+    """The grade of the clusters by the present limits: cells keep the values, not the grades."""
+    if "diverged" in measured:
+        return POOR
+    values: dict[str, float] = measured["findings"].get("clusters", {})
+    levels = {LIMITS[name].level(value) for name, value in values.items()}
+    return next((level for level in WORST_FIRST if level in levels), UNGRADED)
+
+
+def is_right(measured: Measured) -> bool:
+    """Whether 'good' would be a right grade: near the truth, or as near as simple methods come."""
+    best = max(measured.get("rivals", {}).values(), default=1.0)
+    return measured["ami"] >= TRUE or (
+        measured["cell"]["dataset"] not in NOISE and measured["ami"] >= best - NEAR_RIVAL
+    )
+
+
+def _place(measured: Measured) -> str:
+    if measured["cell"]["dataset"] in NOISE:
+        return NO_CLUSTERS
+    return next(name for name, holds in BINS.items() if holds(measured["ami"]))
+
+
+def _count(*grades: str) -> Text:
+    def text(results: Results, row: Entry) -> str:
+        return str(sum(grade(m) in grades and _place(m) == row[0] for m in results.found.values()))
+
+    return text
+
+
+def _trust(results: Results, half: int | None) -> str:
+    """What the grades are worth, on all fits or on one half of them."""
+    found = [m for cell, m in results.found.items() if half is None or cell.seed % 2 == half]
+    good = [m for m in found if grade(m) == "good"]
+    true = [m for m in found if m["ami"] >= CLEARLY_TRUE and grade(m) != UNGRADED]
+    noise = [m for m in found if m["cell"]["dataset"] in NOISE]
+    where = {None: "All fits", 0: "Seed 0, on which the limits were set", 1: "Seed 1, kept for confirmation"}[half]
+    called = sum(grade(m) == "good" for m in true)
+    return (
+        f"{where}: {sum(map(is_right, good))} of {len(good)} grades 'good' are right (AMI at least {TRUE:g}, or at "
+        f"most {NEAR_RIVAL:g} below the better of k-means and a Gaussian mixture); {called} of {len(true)} graded fits "
+        f"with AMI of at least {CLEARLY_TRUE:g} are called good; "
+        f"{sum(grade(m) == 'good' for m in noise)} of {len(noise)} fits of noise are called good."
+    )
