@@ -30,7 +30,10 @@ from gedi.training.presets import PRESETS, configure
 
 # Modules that need torch are imported where they are used: importing torch takes seconds.
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from gedi.logic import Constraint
+    from gedi.report.data_sample import DataSample
     from gedi.training.config import TrainingConfig
     from gedi.training.model import TrainedModel
 
@@ -92,6 +95,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
     n_features_in_: int
     feature_names_in_: np.ndarray
     model_: TrainedModel
+    _sample: DataSample | None = None  # some of the training rows, for `report` and `plot`
 
     def __init__(
         self,
@@ -186,6 +190,40 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
             return rows
         return pandas().DataFrame(model.table.decode(rows))
 
+    def report(self, path: str | Path | None = None, data: Any = None) -> Path:
+        """Write the report, one HTML page, and return its path.
+
+        Without ``path``, the page is a temporary file, and opens in a browser if there is a display. ``data`` are rows
+        to show instead of the training rows.
+        """
+        from gedi.report.show import write_model_report
+
+        return write_model_report(self._model(), self._rows_to_show(data), path)
+
+    def plot(self, X: Any = None, ax: Axes | None = None) -> Axes:
+        """Draw rows by cluster, without ``X`` the training rows, and return matplotlib's axes.
+
+        Two columns are drawn as they are, over the contours of the density; more, on a map of the embedding.
+        """
+        from gedi.report.show import draw
+
+        return draw(self._model(), self._rows_to_show(X), ax)
+
+    def _rows_to_show(self, X: Any) -> DataSample | None:
+        return self._sample if X is None else _sample_of(self._model(), self._rows(X), "given rows")
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """What notebooks show: scikit-learn's diagram and, once fitted, facts about the model."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # pyright: ignore[reportUnknownMemberType]
+        if "text/html" in shown and hasattr(self, "model_"):
+            from gedi.report.show import facts
+
+            shown["text/html"] += facts(self.model_, getattr(self, "labels_", None))
+        return shown
+
+    def _repr_html_inner(self) -> str:
+        return self._repr_mimebundle_()["text/html"]
+
     def save(self, folder: str | Path) -> None:
         """Write a RUN folder; an existing one is never overwritten."""
         from gedi import runs
@@ -198,8 +236,11 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
     def load(cls, folder: str | Path) -> Self:
         """Read a RUN folder made by ``save`` or by ``gedi fit``."""
         from gedi import runs
+        from gedi.report.data_sample import read_sample
 
-        return cls._around(runs.load(folder))
+        estimator = cls._around(runs.load(folder))
+        estimator._sample = read_sample(Path(folder), estimator.model_.n_features)
+        return estimator
 
     def push_to_hub(
         self,
@@ -256,8 +297,10 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         self.n_iter_ = self.model_.iterations
         self._n_features_out = self.model_.n_embedding
         self.objective_ = self.model_.results.get("objective")
+        self._sample = None
         if rows is not None:
             self.labels_ = self.model_.predict(rows)
+            self._sample = _sample_of(self.model_, rows, "training rows")
 
     def _model(self) -> TrainedModel:
         check_is_fitted(self, "model_")
@@ -296,6 +339,13 @@ def _given(model: TrainedModel) -> dict[str, Any]:
     if asked.get("constraint") is True and rule is not None:
         given["constraint"] = rule
     return given
+
+
+def _sample_of(model: TrainedModel, rows: np.ndarray, name: str) -> DataSample:
+    from gedi.data import Dataset
+    from gedi.report.data_sample import sample_of
+
+    return sample_of(Dataset(name, rows, None, model.columns))
 
 
 def _as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:

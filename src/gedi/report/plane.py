@@ -29,7 +29,7 @@ def plane_charts(
     answers: Answers, samples: np.ndarray | None, views: Sequence[View], text: Sequence[str], names: tuple[str, str]
 ) -> dict[str, Chart]:
     """The charts of the plane by name, as far as the run has something to show."""
-    window = _window(answers.rows)
+    window = window_around(answers.rows)
     shown = few(len(answers.rows), POINTS)
     regions = _stretched(_regions(answers.model, window), window)
     charts = {"map": cloud(answers.rows, views, text=text, shown=shown, height=560, images=[regions])}
@@ -55,7 +55,7 @@ def plane_charts(
     return charts
 
 
-def _window(rows: np.ndarray) -> Window:
+def window_around(rows: np.ndarray) -> Window:
     """The data and a margin, in the proportions of a chart."""
     low, high = rows.min(0).astype(float), rows.max(0).astype(float)
     side = np.where(high > low, high - low, 1.0) * (1 + 2 * MARGIN)
@@ -106,16 +106,21 @@ def _landscape(heights: np.ndarray) -> str:
     return data_uri(Image.fromarray(np.asarray(pixels)))
 
 
-def _contours(heights: np.ndarray, window: Window) -> dict[str, Any]:
-    """Lines of equal height, as one trace."""
+def contour_lines(heights: np.ndarray, window: Window) -> list[np.ndarray]:
+    """Lines of equal height, each [n, 2]."""
     from contourpy import contour_generator
 
     xs, ys = (np.linspace(low, high, GRID) for low, high in window)
     levels = np.linspace(float(heights.min()), float(heights.max()), LEVELS + 2)[1:-1]
     generator = contour_generator(xs, ys, heights)
-    pieces = [np.asarray(piece) for level in levels for piece in generator.lines(level)]
+    return [np.asarray(piece) for level in levels for piece in generator.lines(level)]
+
+
+def _contours(heights: np.ndarray, window: Window) -> dict[str, Any]:
+    """Lines of equal height, as one trace."""
     gap = np.full((1, 2), np.nan)  # lifts the pen between two lines
-    ink = np.concatenate([part for piece in pieces for part in (piece, gap)]) if pieces else np.empty((0, 2))
+    pieces = [part for piece in contour_lines(heights, window) for part in (piece, gap)]
+    ink = np.concatenate(pieces or [np.empty((0, 2))])
     line = {"width": 1, "color": "rgba(128,128,128,0.55)"}
     x, y = compact(ink[:, 0], 3), compact(ink[:, 1], 3)
     hidden = {"hoverinfo": "skip", "showlegend": False}

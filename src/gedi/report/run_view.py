@@ -40,6 +40,7 @@ class RunView:
     settings: dict[str, Any] = field(default_factory=dict)  # as in config.yaml, under 'training'
     given: Dataset | None = None  # data to show instead of the run's own; the run's recorded scores do not apply
     foreign: Dataset | None = None  # data that should look foreign
+    kept: DataSample | None = None  # of a model in memory: some rows that it was trained on
 
     @property
     def is_given(self) -> bool:
@@ -47,8 +48,8 @@ class RunView:
 
     @cached_property
     def sample(self) -> DataSample | None:
-        if self.model is None:
-            return None
+        if self.model is None or self.kept is not None:
+            return self.kept
         return _own_sample(self.folder, self.model) if self.given is None else sample_of(self.given)
 
     @cached_property
