@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gedi.errors import DataError
-from gedi.evaluation.fid import FEATURE_FRECHET
+from gedi.evaluation.recognition import SMALL_NET_FRECHET
 from gedi.experiments import EXPERIMENTS, budget, scores, tabulate
 from gedi.experiments import cells as cells_module
 from gedi.experiments.cells import CELLS, MODELS, read_cells, run_cells
@@ -76,7 +76,7 @@ def test_nmi_of_the_whole_set_comes_before_that_of_batches_and_notes_say_which_i
     assert any("random labels agree" in note for note in outcome.notes)
     assert any("k-means on enc(x)" in note for note in outcome.notes)
     fid = EXPERIMENTS["table-fid"].run("smoke", None, tmp_path, 1, print)
-    assert any(FEATURE_FRECHET in note for note in fid.notes)
+    assert any(SMALL_NET_FRECHET in note for note in fid.notes)
 
 
 def test_a_missing_data_set_is_reported_before_the_first_fit(fitted, image_folder, tmp_path, monkeypatch):
@@ -177,7 +177,8 @@ def test_a_real_fit_is_kept_and_later_measured_for_fid_without_fitting_again(ima
         "auroc_uniform",
         "knn",
         "nmi_batch64",
-        "frechet_fresh",
+        "small_net_frechet_fresh",
+        "recognised_fresh",
         "ood_gradient_cifar10",
         "ood_log_density_cifar100",
     }

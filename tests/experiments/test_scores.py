@@ -18,7 +18,6 @@ from gedi.experiments.scores import (
     of_image_fit,
     of_representation,
     of_samples,
-    untrained_features,
 )
 from gedi.report.images import tiled
 from gedi.training.guard import DivergedError
@@ -125,21 +124,16 @@ def test_foreign_images_are_those_of_the_two_other_test_sets(oracle):
     assert numbers["ood_log_density_cifar100"] == 1.0
 
 
-def test_distances_grow_from_images_to_noise_and_too_few_samples_have_none():
+def test_distances_grow_from_images_to_noise_and_too_few_samples_have_none(images):
+    data = cell_data(SVHN)
     rng = np.random.default_rng(1)
-    x = rng.integers(90, 110, (200, 16, 16, 3), dtype=np.uint8)
-    data = CellData(x[:100], x[100:], np.zeros(100, dtype=int))
-    near = np.clip(x[:50].astype(int) + rng.integers(-60, 60, (50, 16, 16, 3)), 0, 255).astype(np.uint8)
+    near = data.x_train[:50].astype(int)
+    near = np.clip(near + rng.integers(-60, 60, near.shape), 0, 255).astype(np.uint8)
     numbers = of_samples(SVHN, {"buffer": near, "fresh": near[:0]}, data)
-    assert numbers["frechet_real"] < numbers["frechet_buffer"] < numbers["frechet_noise"]
-    assert "frechet_fresh" not in numbers
-
-
-def test_untrained_features_are_the_same_for_every_fit():
-    x = np.random.default_rng(0).integers(0, 256, (5, 16, 16, 3), dtype=np.uint8)
-    first = untrained_features(x)
-    scores._untrained.cache_clear()
-    assert np.array_equal(first, untrained_features(x)) and first.shape == (5, scores.FEATURES)
+    distances = [numbers[f"small_net_frechet_{name}"] for name in ("real", "buffer", "noise")]
+    assert distances == sorted(distances)
+    assert 0 <= numbers["recognised_buffer"] <= 1 and "small_net_frechet_fresh" not in numbers
+    assert scores.recogniser_of("svhn", SVHN.rows, SVHN.seed) is scores.recogniser_of("svhn", SVHN.rows, SVHN.seed)
 
 
 def test_fid_is_measured_if_the_weights_are_named(monkeypatch):

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from gedi.errors import ConfigError, DataError
 from gedi.nets import ConvNet, GediNet, ImageEncoder, ResNet8
+from gedi.nets.image_encoders import FEATURE_SIZE
 
 BOTH = pytest.mark.parametrize("kind", [ResNet8, ConvNet])
 
@@ -167,3 +168,12 @@ def test_many_images_without_a_gradient_go_through_in_parts(monkeypatch):
 def test_images_too_small_for_two_poolings_are_refused_with_the_way_out():
     with pytest.raises(ConfigError, match=r"8x8 pixels, got 7x10.*encoder mlp"):
         encoder((7, 10, 3))
+
+
+def test_the_energy_of_the_faster_net_is_a_sum_over_pixels_and_the_papers_is_as_printed():
+    for kind, unit in (("resnet8", 1.0), ("convnet", 8 * 10 / FEATURE_SIZE)):
+        torch.manual_seed(0)
+        net = ImageEncoder((8, 10, 3), 8, kind)
+        gedi = GediNet(net, representation=8, embedding=8, projector_hidden=16, n_clusters=2)
+        x = torch.randn(4, 240)
+        assert torch.allclose(gedi.energy(x), unit * (net(x) @ gedi.energy_head.weight[0]), atol=1e-5)

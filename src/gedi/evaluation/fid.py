@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 
 from gedi.errors import DataError
 
-FEATURE_FRECHET = "Fréchet distance on our own features (not comparable with FID)"  # what tables must call it
-
 
 def frechet_distance(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: ArrayLike) -> float:
     """|m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2)): the squared 2-Wasserstein distance of two Gaussians, in float64.

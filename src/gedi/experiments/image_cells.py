@@ -107,6 +107,7 @@ def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) 
 # ---- equal compute ----
 
 UPDATE, LOG_P, GRADIENT = 3, 1, 2  # forward passes that a weight update, log p, and its gradient in x cost
+DENOISING = 10  # an update through the gradient in x, as measured on a CPU
 
 
 def passes(config: TrainingConfig) -> float:
@@ -124,6 +125,7 @@ def per_iteration(config: TrainingConfig, stage: str) -> float:
     density = every = 0
     if "generative" in terms:  # updates on data and on samples, and the chains that lead to the samples
         density, every = 2 * UPDATE + GRADIENT * config.sampler.steps, terms["generative"].every
+        density = density if terms["generative"].needs_samples else DENOISING
     if stage == "step1":
         return size * density
     views: float = 2 * UPDATE

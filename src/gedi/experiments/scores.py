@@ -10,28 +10,25 @@ import os
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from gedi.data import load
 from gedi.evaluation import (
     auroc,
     clustering_scores,
-    feature_frechet,
     inception_fid,
     knn_accuracy,
     linear_probe,
     nmi,
     sgd_probe,
 )
+from gedi.evaluation.recognition import Recogniser, sample_scores, train_recogniser
 from gedi.experiments.cells import MOST, Cell, CellData, Measured, kmeans_labels, some
 from gedi.experiments.plots import image_panels, save
-from gedi.nets import ResNet8
 from gedi.report.plane import walk_paths
 from gedi.training.model import TrainedModel
 
 CLASSES = {"svhn": 10, "cifar10": 10, "cifar100": 100}  # image data sets, and their number of classes and clusters
 INCEPTION = "GEDI_INCEPTION"  # environment variable with the path of the Inception weights; without it, no FID
-FEATURES = 32  # width of the untrained net: so small that a few hundred samples are enough for a covariance
 CHAINS, FRESH, LONGEST = 1_000, 128, 100  # samples from the buffer; fresh chains, and their steps at most
 SHOWN = 32  # images per panel
 WALKS = 2_000  # walks whose start and end are compared
@@ -129,35 +126,31 @@ def drawn(cell: Cell, model: TrainedModel, data: CellData) -> dict[str, np.ndarr
 
 
 def of_samples(cell: Cell, samples: dict[str, np.ndarray], data: CellData) -> Measured:
-    """Fréchet distances to the test images: by an untrained net, and by Inception if its weights are given.
+    """Samples against the test images, by a small net that knows the labels, and by Inception if its weights are given.
 
-    For comparison, also the distances of training images and of noise, which do not depend on the model.
+    For comparison, also training images and noise, which do not depend on the model.
     """
     generator = np.random.default_rng(cell.seed)
     noise = generator.integers(0, 256, (CHAINS, *data.x_test.shape[1:]), dtype=np.uint8)
-    real = untrained_features(data.x_test)
+    recogniser = recogniser_of(cell.dataset, cell.rows, cell.seed)
     fakes = samples | {"real": some(data.x_train, CHAINS, cell.seed), "noise": noise}
     # The buffer may be empty: chains that lag behind the data are dropped.
     enough = {name: images for name, images in fakes.items() if len(images) > 1}
-    numbers: Measured = {f"frechet_{n}": feature_frechet(real, untrained_features(x)) for n, x in enough.items()}
+    numbers: Measured = {}
+    for name, images in enough.items():
+        scores = sample_scores(recogniser, images, data.x_test)
+        numbers |= {f"{score}_{name}": value for score, value in scores.items()}
     if weights := os.environ.get(INCEPTION):
         numbers |= {f"fid_{n}": inception_fid(data.x_test, enough[n], weights) for n in samples if n in enough}
     return numbers
 
 
-@torch.no_grad()
-def untrained_features(images: np.ndarray) -> np.ndarray:
-    """Features [n, 32] of byte images [n, H, W, C], by a ResNet-8 with fixed random weights: the same for all fits."""
-    net = _untrained(images.shape[-1])
-    batches = torch.from_numpy(images).permute(0, 3, 1, 2).split(256)
-    return torch.cat([net(pixels.float() / 127.5 - 1) for pixels in batches]).numpy()
-
-
 @functools.cache
-def _untrained(channels: int) -> ResNet8:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return ResNet8(channels, FEATURES).eval().requires_grad_(False)
+def recogniser_of(dataset: str, rows: int | None, seed: int) -> Recogniser:
+    """A small net that has learned the labels of a cell's training images: one for all fits on them."""
+    train = load(dataset, n=rows, seed=seed)
+    assert train.y is not None
+    return train_recogniser(train.x, train.y)
 
 
 def _rows(x: np.ndarray) -> np.ndarray:

@@ -7,7 +7,8 @@ import os
 from collections.abc import Iterable, Mapping
 
 from gedi.data import known_datasets, load
-from gedi.evaluation.fid import FEATURE_FRECHET, inception_metric
+from gedi.evaluation.fid import inception_metric
+from gedi.evaluation.recognition import SMALL_NET_FRECHET, SURE
 from gedi.experiments import Outcome, Request, paper
 from gedi.experiments.cells import MOST, UNTRAINED
 from gedi.experiments.image_cells import ABLATIONS, BASELINES, METHODS, ROWS, TITLES, cells_of, measure, printed_as
@@ -88,17 +89,22 @@ def table_probe(request: Request) -> Outcome:
 def table_fid(request: Request) -> Outcome:
     """How close samples are to images (Appendix J): our own distance, and FID if Inception's weights are given."""
     columns = {
-        "own, buffer": mean("frechet_buffer", digits=3),
-        "own, fresh chains": mean("frechet_fresh", digits=3),
-        "own, training images": mean("frechet_real", digits=3),
-        "own, noise": mean("frechet_noise", digits=3),
+        "small net, buffer": mean("small_net_frechet_buffer"),
+        "small net, fresh chains": mean("small_net_frechet_fresh"),
+        "small net, training images": mean("small_net_frechet_real"),
+        "small net, noise": mean("small_net_frechet_noise"),
+        "recognised, fresh chains": mean("recognised_fresh"),
+        "recognised, training images": mean("recognised_real"),
+        "classes, fresh chains": mean("classes_fresh"),
         "FID, buffer": mean("fid_buffer", digits=0),
         "FID, fresh chains": mean("fid_fresh", digits=0),
         "FID in the paper": _printed(paper.FID),
     }
     notes = [
-        f"'own': {FEATURE_FRECHET}; the features are those of an untrained ResNet-8, the same for all methods. Lower "
-        "is better; training images and noise show the range.",
+        f"'small net': {SMALL_NET_FRECHET}; the features are those of a small net that learned the labels of the "
+        "training images, the same for all methods. Lower is better; training images and noise show the range.",
+        f"'recognised': the share of samples that this net is sure about (probability {SURE} or more); 'classes': the "
+        "share of all classes that occur among these.",
         f"torchmetrics computes FID if the variable {INCEPTION} names the file of Inception weights (torch-fidelity's "
         "weights-inception-2015-12-05-6726825d.pth). Fits made without it are then measured again, or repeated if "
         "their models were not kept.",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Function = Callable[[torch.Tensor], torch.Tensor]
 Similarity = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Support = tuple[torch.Tensor, torch.Tensor]  # lowest and highest corner of the box a density was learned in
-BASE_ROWS = 10_000  # rows that a Gaussian is fitted to
+BASE_ROWS, BASE_NUMBERS = 10_000, 2**24  # rows that a Gaussian is fitted to at most, and the numbers in them
 
 
 def score(log_density: Function, x: torch.Tensor) -> torch.Tensor:
@@ -111,7 +111,8 @@ class UnnormalisedDensity(Density):
 
     def fit_base(self, x: Rows, blur: float) -> None:
         if self.base is not None:
-            self.base.fit(torch.as_tensor(x[:: math.ceil(len(x) / BASE_ROWS)]), blur)
+            most = min(BASE_ROWS, max(2, BASE_NUMBERS // x.shape[1]))
+            self.base.fit(torch.as_tensor(x[:: math.ceil(len(x) / most)]), blur)
 
     def first_draws(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
         return None if self.base is None else self.base.sample(n, generator)

@@ -70,7 +70,9 @@ class GediNet(nn.Module):
 
     def energy(self, x: torch.Tensor) -> torch.Tensor:
         """u^T enc(x), one value per sample (Sec. 3.1)."""
-        return self.energy_head(self.energy_encoder(x)).squeeze(1)
+        energy = self.energy_head(self.energy_encoder(x)).squeeze(1)
+        unit = getattr(self.energy_encoder, "energy_unit", 1.0)
+        return energy if unit == 1.0 else unit * energy
 
     def energy_gradient(self, x: torch.Tensor) -> torch.Tensor:
         """d u^T enc(x) / dx, in closed form, for encoders that have one."""

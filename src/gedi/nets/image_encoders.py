@@ -13,6 +13,7 @@ from gedi.nets.encoders import SLOPE, Encoder
 
 SMALLEST = 8  # pixels: two poolings leave 2x2
 CHANNELS_OF_GROUP = 16  # that group norm standardises together
+FEATURE_SIZE = 4.0  # means over pixels vary little: times this, they are about as large as the heads expect
 
 
 class Block(nn.Module):
@@ -112,7 +113,6 @@ class ConvNet(nn.Module):
             StridedBlock(first, second, stride=2),
             StridedBlock(second, width, stride=2),
         )
-        self.last = nn.LayerNorm(width)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight)
@@ -121,7 +121,7 @@ class ConvNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = self.stem(_checked(self, x).contiguous(memory_format=torch.channels_last))
         h = F.silu(self.norm(h))
-        return self.last(self.blocks(h).mean((2, 3)))
+        return FEATURE_SIZE * self.blocks(h).mean((2, 3))
 
 
 def _checked(net: ResNet8 | ConvNet, x: torch.Tensor) -> torch.Tensor:
@@ -152,6 +152,8 @@ class ImageEncoder(Encoder):
             )
         self.image_shape = (height, side, channels)
         self.resnet = NETS[net](channels, width)
+        if net != "resnet8":  # the paper's energy is u^T enc(x) itself
+            self.energy_unit = height * side / FEATURE_SIZE
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_grad_enabled() or len(x) <= self.rows_at_once:

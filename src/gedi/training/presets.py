@@ -64,12 +64,12 @@ IMAGES: Changes = dict(
     sampler=dict(buffer_size=100, restart=0.0, from_data=1.0, box_margin=0.25),
     augment=dict(noise=0.0, area=0.2, flip=None, jitter=0.8, gray=0.2, learned=True, early=False),
     objective=dict(
-        generative=dict(kind="denoising", weight=30.0, every=8, base=100),
+        generative=dict(kind="denoising", weight=10.0, every=8, base=300),
         contrastive=dict(kind="nt-xent", tau=0.2),
         clustering=dict(dam=0.0, neutral=1.0),
     ),
     heads=dict(random=32, starts=(), choose=0.7),
-    step1=STAGE_OF_IMAGES | dict(iterations=50, settle=0.0),
+    step1=STAGE_OF_IMAGES | dict(iterations=100, settle=0.0),
     step2=STAGE_OF_IMAGES | dict(iterations=3000, settle=0.0),
     scaling="pixels",
 )
