@@ -1,7 +1,8 @@
 """Hooks for mkdocs: fill in tables from the code and the results, and rewrite links that leave the folder.
 
-A page includes a table with the line ``<!-- table: NAME -->``; `TABLES` lists the names. Tables are made from the code
-and from the files under results/ at each build, so they cannot disagree with them.
+A page includes a table with the line ``<!-- table: NAME -->`` (`TABLES` lists the names), one number of a results file
+with ``<!-- number: FILE / ROW / COLUMN -->``, and what an example printed with ``<!-- printed: EXAMPLE -->``. All are
+made from the code and from the files under results/ at each build, so they cannot disagree with them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ SPEED_PARTS = {
 SHOWN_PRESETS = ("toy", "rows", "images")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((\.\./[^)\s]+)\)")
 MARKER = re.compile(r"^<!-- table: ([a-z-]+) -->$", re.MULTILINE)
+NUMBER = re.compile(r"<!-- number: ([^>]+?) -->")
+PRINTED = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
+NOT_MEASURED = "not measured"
+ELSEWHERE = ("bench", "gallery")  # results that have pages of their own
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
@@ -139,10 +144,10 @@ def limits_table() -> str:
 
 
 def results_tables() -> str:
-    """Every table under results/laptop, as the command wrote it; those of speed have a page of their own."""
+    """Every table under results/laptop, as the command wrote it, except for those that have pages of their own."""
     parts = []
     for path in sorted(RESULTS.glob("*.json")):
-        if path.stem == "bench":
+        if path.stem in ELSEWHERE:
             continue
         content = json.loads(path.read_text(encoding="utf-8"))
         parts.append(_experiment(path.stem, content) if "table" in content else _measurements(path.stem, content))
@@ -167,6 +172,25 @@ def speed_tables() -> str:
         if part == "growth" and lines and (RESULTS / "bench-growth.png").is_file():
             parts.append("![time and memory against the number of rows](../results/laptop/bench-growth.png)")
     return "\n\n".join(parts)
+
+
+def number(place: str) -> str:
+    """One cell of a results file's table, by ``FILE / ROW / COLUMN``; a row is named by its first cell or cells."""
+    name, *row, column = place.split(" / ")
+    path = RESULTS / f"{name}.json"
+    if not path.is_file():
+        return NOT_MEASURED
+    table = json.loads(path.read_text(encoding="utf-8"))["table"]
+    found = next((line for line in table["rows"] if line[: len(row)] == row), None)
+    return NOT_MEASURED if found is None else found[table["columns"].index(column)]
+
+
+def printed(example: str) -> str:
+    """What an example of the gallery printed when docs/make_gallery.py last ran it."""
+    content = json.loads((RESULTS / "gallery.json").read_text(encoding="utf-8"))[example]
+    made, lines = content["provenance"], "\n".join(content["printed"])
+    took = f"{content['processor_seconds']:.0f} seconds of one core"
+    return f"```text\n{lines}\n```\n\n*`{made['command']}`, {made['date'][:10]}, {took}.*"
 
 
 def _experiment(name: str, content: dict[str, Any]) -> str:
@@ -252,4 +276,6 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     filled = MARKER.sub(lambda match: TABLES[match[1]](), markdown)
+    filled = NUMBER.sub(lambda match: number(match[1]), filled)
+    filled = PRINTED.sub(lambda match: printed(match[1]), filled)
     return rewrite_links(filled, config.repo_url)

@@ -1,9 +1,10 @@
 """The commands, settings and examples in the documentation work."""
 
+import doctest
 import importlib.util
 import json
 import re
-import runpy
+import shlex
 import sys
 from dataclasses import fields
 from importlib import metadata
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from gedi import GEDI
-from gedi.cli import main
+from gedi.cli import build_parser, main, training_flags
 from gedi.objectives.term import kinds
 from gedi.report.verdict import LIMITS
 from gedi.training.config import TrainingConfig, paths
@@ -22,6 +23,8 @@ from gedi.training.presets import preset
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+WITH_PYTHON = [path for path in PAGES if "```python" in path.read_text(encoding="utf-8")]
 RESULTS = ROOT / "results" / "laptop"
 COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report", "reproduce")
 COMMANDS += ("methods", "datasets", "fetch")
@@ -53,6 +56,32 @@ def test_the_example_of_a_new_term_trains(monkeypatch):
     model = GEDI(n_clusters=2, preset="smoke", training=changes, random_state=0).fit(rows).model_
     values = [line[kind] for line in model.history if kind in line]
     assert values and values[-1] < 1.0
+
+
+@pytest.mark.parametrize("path", WITH_PYTHON, ids=lambda path: path.name)
+def test_python_on_a_page_runs(path, monkeypatch, tmp_path):
+    """All blocks of a page share their names, as in a session. ``X`` is a small table; fits have the budget of smoke.
+
+    A comment above a block says where else it runs (``<!-- from: EXAMPLE -->``, see test_gallery.py) or why it cannot
+    (``<!-- not run: REASON -->``).
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(GEDI.__init__.__kwdefaults__, "preset", "smoke")
+    if path.name == "logic.md":
+        pytest.importorskip("pysdd", reason="needs pysdd: pip install 'gedi[logic]'")
+    rng = np.random.default_rng(0)
+    names = {"X": np.vstack([rng.normal(4 * centre, 0.3, (20, 3)) for centre in range(5)]), "__name__": "page"}
+    text = path.read_text(encoding="utf-8")
+    for comment, code in re.findall(r"(<!--[^\n]*-->\n)?```python\n(.*?)```", text, flags=re.DOTALL):
+        if re.match(r"<!-- (from|not run): \S", comment):
+            continue
+        if ">>>" in code:
+            example = doctest.DocTestParser().get_doctest(code, names, path.name, str(path), 0)
+            runner = doctest.DocTestRunner()
+            assert runner.run(example, clear_globs=False).failed == 0
+            names |= example.globs
+        else:
+            exec(compile(code, path.name, "exec", dont_inherit=True), names)
 
 
 @pytest.mark.parametrize("family", kinds())
@@ -99,12 +128,24 @@ def test_the_limits_of_the_verdict_are_those_of_the_code(hooks):
 def test_every_result_is_on_the_page_with_its_command(hooks):
     text = hooks.results_tables()
     for path in RESULTS.glob("*.json"):
-        if path.stem == "bench":  # on the page of speed
+        if path.stem in hooks.ELSEWHERE:
             continue
         content = json.loads(path.read_text(encoding="utf-8"))
         assert content["provenance"]["command"] in text
         for row in content.get("table", {}).get("rows", []):
             assert " | ".join(cell.replace("|", "\\|") for cell in map(str, row)) in text
+
+
+def test_numbers_on_pages_are_those_of_the_results(hooks, monkeypatch, tmp_path):
+    places = {p for page in DOCS.glob("*.md") for p in hooks.NUMBER.findall(page.read_text(encoding="utf-8"))}
+    assert "table-digits / GEDI / NMI" in places
+    known = {place for place in places if (RESULTS / f"{place.split(' / ')[0]}.json").is_file()}
+    assert [place for place in sorted(known) if hooks.number(place) == hooks.NOT_MEASURED] == []
+    monkeypatch.setattr(hooks, "RESULTS", tmp_path)
+    assert hooks.number("table-digits / GEDI / NMI") == hooks.NOT_MEASURED
+    table = {"columns": ["data set", "method", "NMI"], "rows": [["digits", "swav", "0.9"], ["mnist", "swav", "0.8"]]}
+    (tmp_path / "table-methods.json").write_text(json.dumps({"table": table}))
+    assert hooks.number("table-methods / mnist / swav / NMI") == "0.8"
 
 
 def test_the_page_of_speed_shows_what_was_measured_or_that_nothing_was(hooks, monkeypatch, tmp_path):
@@ -123,7 +164,7 @@ def test_links_out_of_the_folder_lead_to_the_repository_or_become_names(hooks):
     assert hooks.rewrite_links(text, None) == f"`a.py` {own}"
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(DOCS.glob("*.md"))], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_commands_that_a_page_shows_exist(path, capsys):
     text = path.read_text(encoding="utf-8")
     for command, line in re.findall(
@@ -139,7 +180,23 @@ def test_commands_that_a_page_shows_exist(path, capsys):
 
 def shown_code(text):
     """The code on a page: blocks and inline code."""
-    return re.findall(r"```[a-z]*\n(.*?)```", text, flags=re.DOTALL) + re.findall(r"`([^`\n]+)`", text)
+    return blocks(text) + re.findall(r"`([^`\n]+)`", text)
+
+
+def blocks(text):
+    return re.findall(r"```[a-z]*\n(.*?)```", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_commands_in_blocks_have_what_they_need(path):
+    code = "\n".join(blocks(path.read_text(encoding="utf-8")))
+    for line in re.findall(r"^(?:srun |torchrun .*-m )?gedi (.+)$", code, flags=re.MULTILINE):
+        words, _ = training_flags(shlex.split(line, comments=True))
+        if "--help" not in words and "--version" not in words:
+            try:
+                build_parser().parse_args(words)
+            except SystemExit:
+                pytest.fail(f"{path.name}: gedi {line}")
 
 
 def test_settings_that_a_page_names_exist():
@@ -148,47 +205,8 @@ def test_settings_that_a_page_names_exist():
         f"objective.{f}.{field.name}" for f, members in kinds().items() for t in members.values() for field in fields(t)
     ]
     groups = {path.split(".")[0] for path in known if "." in path}
-    for page in ("settings.md", "troubleshooting.md", "report.md", "guide.md", "when-not-to-use.md"):
+    for page in ("settings.md", "troubleshooting.md", "report.md", "guide.md", "methods.md", "gallery.md"):
         for words in re.findall(r"`([^`\n]+)`", (DOCS / page).read_text(encoding="utf-8")):
             name = words.split()[0].removeprefix("--training.")
             if re.fullmatch(r"\w+(\.\w+)+", name) and name.split(".")[0] in groups:
                 assert name in known, f"{page}: {name}"
-
-
-# -- the examples -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def run_example(capsys, monkeypatch):
-    """A function that runs one of docs/examples as a script and returns its output, by the words before the colon."""
-
-    def run(name):
-        monkeypatch.setattr(sys, "argv", [name])
-        runpy.run_path(str(DOCS / "examples" / name), run_name="__main__")
-        lines = capsys.readouterr().out.splitlines()
-        return dict(line.split(": ", 1) for line in lines if ": " in line)
-
-    return run
-
-
-def test_the_example_of_rows(run_example):
-    printed = run_example("rows.py")
-    assert sum(json.loads(printed["rows in each cluster"])) == 150
-    assert float(printed["NMI with the species, which training never saw"]) > 0.4
-    assert printed["log density of the flower is higher"] == "True"
-    assert printed["the same clusters after loading"] == "True"
-
-
-def test_the_example_of_an_image_folder(run_example):
-    printed = run_example("image_folder.py")
-    assert printed["columns"].startswith("image, cluster, probability")
-    explained = (DOCS / "quickstart.md").read_text(encoding="utf-8")
-    assert [name for name in printed["columns"].split(", ") if f"| `{name}` |" not in explained] == []
-    assert sum(json.loads(printed["pictures in each cluster"])) == 60
-    assert [value for name, value in printed.items() if name.startswith("report of")] == ["report.html"]
-
-
-def test_the_example_of_a_constraint(run_example):
-    printed = run_example("constraint.py")
-    assert int(printed["rows whose cluster's number is their size"].rstrip("%")) >= 90
-    assert int(printed["pairs that keep the rule"].rstrip("%")) >= 90

@@ -18,7 +18,7 @@ def pairs(n: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return places[sizes] + rng.normal(0, 0.3, (2 * n, 2)), sizes
 
 
-def main() -> None:
+def main() -> tuple[np.ndarray, np.ndarray]:
     rows, sizes = pairs()
     rule = "small, large : 3\nsmall <= large"
     model = GEDI(3, preset="smoke", constraint=rule, random_state=0, training={"step1.iterations": 200}).fit(rows)
@@ -26,6 +26,7 @@ def main() -> None:
     print(f"rows whose cluster's number is their size: {agree:.0%}")
     ordered = model.labels_.reshape(-1, 2)
     print(f"pairs that keep the rule: {np.mean(ordered[:, 0] <= ordered[:, 1]):.0%}")
+    return rows, model.labels_
 
 
 if __name__ == "__main__":
