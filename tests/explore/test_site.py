@@ -9,10 +9,12 @@ import zlib
 from importlib.resources import files
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
 from gedi import GEDI, runs
+from gedi.data.customers import CITIES, customers
 from gedi.errors import DataError
 from gedi.explore import answers, uploads
 
@@ -55,8 +57,6 @@ def test_the_page_begins_with_some_of_the_examples(talk):
 
 
 def test_rows_kept_by_a_run_have_their_own_numbers_and_columns_their_names(serve, talk, tmp_path):
-    import pandas as pd
-
     table = pd.DataFrame(np.random.default_rng(1).normal(size=(50, 2)), columns=["height", "weight"])
     table.to_csv(tmp_path / "people.csv", index=False)
     settings = {"step1.iterations": 3, "step2.iterations": 3, "start.nodes": 5}
@@ -66,6 +66,24 @@ def test_rows_kept_by_a_run_have_their_own_numbers_and_columns_their_names(serve
         _, said = type(talk)(server).ask(b"weight,height\n2,1\n")
     assert about["columns"] == ["height", "weight"] and about["examples"]["names"][7] == "row 7"
     assert said["rows"][0]["values"] == [1.0, 2.0] and said["rows"][0]["row"] == "row 0"
+
+
+def test_words_units_gaps_and_ids_are_shown_as_in_the_file(serve, talk, tmp_path):
+    frame, _ = customers(60)
+    frame.to_csv(tmp_path / "shop.csv", index=False)
+    settings = {"step1.iterations": 3, "step2.iterations": 3, "start.nodes": 5}
+    GEDI(n_clusters=2, preset="smoke", training=settings, random_state=0).fit(frame).save(tmp_path / "run")
+    some = frame.iloc[:2].assign(city=["Ghent", ""], spend=["12.50 EUR", "8.00 EUR"], orders=["3", "4"])
+    with serve(tmp_path / "run", str(tmp_path / "shop.csv")) as server:
+        about, first = (json.loads(type(talk)(server)(path=path)[2]) for path in ("about.json", "example.json"))
+        _, said = type(talk)(server).ask(some.to_csv(index=False).encode())
+    assert about["columns"][0] == "city" and about["width"] == 8 and about["features"] > 8
+    shown = [dict(zip(about["columns"], row["values"], strict=True)) for row in said["rows"]]
+    assert shown[0]["city"] == "Ghent" and shown[0]["spend"] == "12.50 EUR" and shown[0]["orders"] == 3
+    assert shown[1]["city"] is None, "a gap stays a gap"
+    assert said["rows"][1]["row"] == f"row 1 · customer_id {frame['customer_id'][1]}"
+    assert re.fullmatch(r"row \d+ · customer_id C\d+", first["rows"][0]["row"])
+    assert first["rows"][0]["values"][0] in CITIES
 
 
 def test_without_a_report_the_page_says_how_to_make_one(talk):

@@ -1,11 +1,14 @@
 """Charts are compact, the same every time, and show what is in the data."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 
 from gedi.data import Dataset
+from gedi.data.customers import CITIES, customers
+from gedi.data.mixed import read_frame
 from gedi.report.answer import column_table
 from gedi.report.charts import View, cloud, histograms, matched, two_directions
 from gedi.report.comparison import differing
@@ -224,6 +227,19 @@ def test_words_and_yes_or_no_are_compared_by_their_shares():
     first, second = differences([Column("city", city), Column("member", member)], cluster, 2)
     assert first[0].text in ("Antwerp 61\u00a0% (others 0\u00a0%)", "Ghent 39\u00a0% (others 100\u00a0%)")
     assert second[1].text == "80\u00a0% (others 10\u00a0%)" and second[1].strength > 1
+
+
+def test_a_table_is_compared_in_its_own_words_units_and_dates():
+    frame, segment = customers(400)
+    rows, table = read_frame(frame, "X")
+    columns = columns_of(sample_of(Dataset("d", rows, None, table.features)), table)
+    assert [column.name for column in columns] == [column.name for column in table.used]
+    found = {one.column: one for one in differences(columns, segment, 4)[3]}
+    assert re.fullmatch(r"\d+ EUR \(others \d+ EUR\)", found["spend"].text) and found["spend"].strength > 1
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \(others 20\d\d-\d\d-\d\d\)", found["signup"].text)
+    assert re.fullmatch(r"Brussels \d+\s% \(others \d+\s%\)", found["city"].text)
+    values = {column.name: column.value(0) for column in columns}
+    assert values["city"] in CITIES and values["spend"].endswith(" EUR") and values["income"].replace(",", "").isdigit()
 
 
 def test_gaps_and_constant_columns_set_nothing_apart():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from gedi.data import checked_blocks, load
+from gedi.data.columns import number as cell_number
 from gedi.data.pictures import thumbnail
 from gedi.errors import DataError
+from gedi.explore.uploads import Upload
 from gedi.report.data_sample import read_sample, sample_of
 from gedi.report.measures import Answers, few
 from gedi.training.model import TrainedModel
@@ -78,22 +80,46 @@ def columns_shown(model: TrainedModel) -> list[str]:
     """Names of the values shown of a row; none for images."""
     if model.image_shape is not None:
         return []
+    if model.table is not None:
+        return [column.name for column in model.table.used[:VALUES]]
     return (model.columns or [f"feature {i}" for i in range(model.n_features)])[:VALUES]
 
 
-def answer(examples: Examples, rows: np.ndarray, names: Sequence[str], name: str, *, more: bool) -> dict[str, Any]:
+def values_shown(
+    model: TrainedModel, rows: np.ndarray, cells: Mapping[str, Sequence[Any]] | None = None
+) -> list[list[Any]]:
+    """The values of rows in these columns: as in the file if ``cells`` has them, or else made from the features."""
+    if model.image_shape is not None:
+        return [[]] * len(rows)
+    if model.table is None or (model.table.is_plain and not cells):
+        return rows[:, :VALUES].tolist()
+    names = columns_shown(model)
+    if cells and all(name in cells for name in names):
+        return [list(row) for row in zip(*(map(_cell, cells[name]) for name in names), strict=True)]
+    return [[row[name] for name in names] for row in model.table.decode(rows)]
+
+
+def _cell(value: Any) -> Any:
+    """A cell of a table for JSON: a number if it is written as one, or text; None for a gap."""
+    if value is None or not isinstance(value, str):
+        return value
+    known = cell_number(value)
+    return value.strip() if known is None else None if np.isnan(known) else known
+
+
+def answer(examples: Examples, upload: Upload, name: str) -> dict[str, Any]:
     """Cluster, probability and nearest examples of every row, and how familiar it is if there is a density."""
-    model = examples.model
+    model, rows = examples.model, upload.rows
     said = Answers(model, rows)
     familiarity = _familiarity(examples, said) if model.has_density else [{}] * len(rows)
     distances, places = examples.nearest(said)
-    values = [row[:VALUES].tolist() if model.image_shape is None else [] for row in rows]
+    values = values_shown(model, rows, upload.cells)
     return {
         "name": name,
-        "more": more,
+        "more": upload.more,
         "rows": [
             {
-                "row": names[i],
+                "row": upload.names[i],
                 "values": values[i],
                 "picture": None if model.image_shape is None or i >= PICTURES else _inline(examples.picture(row)),
                 "cluster": int(said.cluster[i]),

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gedi.errors import GediError, RunError
-from gedi.explore.answers import VALUES, Examples, answer, columns_shown
-from gedi.explore.uploads import BODY_BYTES, rows_of
+from gedi.explore.answers import Examples, answer, columns_shown, values_shown
+from gedi.explore.uploads import BODY_BYTES, Upload, rows_of
 from gedi.files.reading import opened, shown, whole
 from gedi.files.writing import finite
 from gedi.report.look import PALETTE
@@ -73,8 +73,7 @@ class Site:
             return problem(404, "Not found.")
         name = shown(name) or "the file"
         try:
-            rows, names, more = rows_of(body, name, self.model)
-            return as_json(200, answer(self.examples, rows, names, name, more=more))
+            return as_json(200, answer(self.examples, rows_of(body, name, self.model), name))
         except GediError as error:
             return problem(422, str(error))
         except (ValueError, MemoryError, RuntimeError, ArithmeticError, LookupError) as error:
@@ -88,6 +87,7 @@ class Site:
             "clusters": model.n_clusters,
             "density": model.has_density,
             "features": model.n_features,
+            "width": None if model.image_shape else len(model.table.used) if model.table else model.n_features,
             "columns": [shown(name, 60) for name in columns_shown(model)],
             "image": list(model.image_shape) if model.image_shape else None,
             "colours": PALETTE,
@@ -95,7 +95,7 @@ class Site:
                 "kind": shown(examples.kind, 100),
                 "names": list(examples.names),
                 "clusters": examples.cluster.tolist(),
-                "values": [] if model.image_shape else examples.rows[:, :VALUES].tolist(),
+                "values": [] if model.image_shape else values_shown(model, examples.rows),
             },
             "limits": {"bytes": BODY_BYTES},
         }
@@ -103,8 +103,8 @@ class Site:
     def _example(self) -> dict[str, Any]:
         """Some of the examples, answered as if they were new."""
         places = self.examples.first.tolist()
-        names = [self.examples.names[i] for i in places]
-        return answer(self.examples, self.examples.rows[places], names, shown(self.examples.kind, 100), more=False)
+        some = Upload(self.examples.rows[places], [self.examples.names[i] for i in places])
+        return answer(self.examples, some, shown(self.examples.kind, 100))
 
     def _report(self) -> Reply:
         kind = "text/html; charset=utf-8"

@@ -6,14 +6,18 @@ import io
 import tempfile
 import warnings
 import zipfile
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from gedi.data import checked_blocks, stream
+from gedi.data import check_block, stream
 from gedi.data.pictures import UNREADABLE, read_folder
+from gedi.data.tables import SUFFIXES
 from gedi.errors import DataError
+from gedi.report.data_sample import row_ids
 from gedi.training.model import TrainedModel
 
 BODY_BYTES = 32 * 2**20  # in one file
@@ -23,13 +27,23 @@ ROWS = 2_000  # in one answer; gedi predict has no limit
 KINDS = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
 
 
-def rows_of(body: bytes, name: str, model: TrainedModel) -> tuple[np.ndarray, list[str], bool]:
-    """The first ``ROWS`` rows [n, d] in a file, what each is called, and whether there are more."""
+@dataclass(frozen=True, eq=False)
+class Upload:
+    """The first rows of a file."""
+
+    rows: np.ndarray  # [n, d], as the model takes them
+    names: list[str]  # their numbers and ids
+    cells: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])  # of a table: its columns as they are
+    more: bool = False  # whether the file has more rows
+
+
+def rows_of(body: bytes, name: str, model: TrainedModel) -> Upload:
+    """The first ``ROWS`` rows in a file."""
     if not body:
         raise DataError(f"{name} is empty.")
     suffix = next((suffix for start, suffix in KINDS.items() if body.startswith(start)), None)
     if suffix in (".png", ".jpg"):
-        return _picture(body, name, suffix, model), [name], False
+        return Upload(_picture(body, name, suffix, model), [name])
     if suffix is None:
         _check_text(body, name)
         suffix = ".tsv" if name.lower().endswith(".tsv") else ".csv"
@@ -39,24 +53,37 @@ def rows_of(body: bytes, name: str, model: TrainedModel) -> tuple[np.ndarray, li
         path = Path(folder) / f"dropped{suffix}"
         path.write_bytes(body)
         try:
-            rows, more = _first_rows(path, name, model)
-            return rows, [f"row {i}" for i in range(len(rows))], more
+            return _first_rows(path, name, model)
         except DataError as error:
             raise DataError(str(error).replace(str(path), name)) from error
 
 
-def _first_rows(path: Path, name: str, model: TrainedModel) -> tuple[np.ndarray, bool]:
-    blocks, count = [], 0
+def _first_rows(path: Path, name: str, model: TrainedModel) -> Upload:
+    is_table = model.table is not None and path.suffix in SUFFIXES
+    blocks: list[np.ndarray] = []
+    cells: dict[str, list[Any]] = {}
+    count, shape = 0, model.image_shape
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about a column of row numbers, which is correctly left out
-        found = stream(path, **model.reading)
-        shape = model.image_shape
-        for block in checked_blocks(found.blocks, n_features=model.n_features, name=name, image_shape=shape):
-            blocks.append(block)
-            count += len(block)
+        warnings.simplefilter("ignore")  # about gaps and new words, which the page shows
+        for part in stream(path, keep=is_table, **model.reading).parts:
+            blocks.append(check_block(part.x, count, n_features=model.n_features, name=name, image_shape=shape))
+            for column, some in part.beside.items():
+                cells.setdefault(column, []).extend(some.tolist())
+            count += len(part.x)
             if count > ROWS:
                 break
-    return np.concatenate(blocks)[:ROWS], count > ROWS
+    if not count:
+        raise DataError(f"{name} has no rows.")
+    rows = np.concatenate(blocks)[:ROWS]
+    cells = {column: some[:ROWS] for column, some in cells.items()}
+    known = {
+        column: np.array(cells[column], dtype=object)
+        for column in (model.table.ids if model.table else [])
+        if column in cells
+    }
+    ids = row_ids(known, range(len(rows)))
+    names = [f"row {i} · {ids[i]}" if ids else f"row {i}" for i in range(len(rows))]
+    return Upload(rows, names, cells, count > ROWS)
 
 
 def _check_text(body: bytes, name: str) -> None:

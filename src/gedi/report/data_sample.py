@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,9 +73,24 @@ def sample_of(data: Dataset, *, seed: int = 0) -> DataSample:
     names = [shown(str(name), NAME_LENGTH) for name in data.feature_names or []]
     classes = [shown(str(name), NAME_LENGTH) for name in data.classes or []]
     classes = classes if len(classes) <= MOST_CLASSES else []
-    ids = [shown(data.files[i], NAME_LENGTH) for i in places] if data.files is not None else []
+    ids = row_ids(data.ids or {}, places) if data.files is None else [data.files[i] for i in places]
+    ids = [shown(name, NAME_LENGTH) for name in ids]
     names = names if len(names) == width else []
     return DataSample(data.name, rows, total, labels, names, classes, places.astype(np.int64), ids)
+
+
+def row_ids(columns: Mapping[str, np.ndarray], places: Sequence[int] | np.ndarray) -> list[str]:
+    """What the id columns of a table call its rows; empty if there are no such columns.
+
+    >>> row_ids({"customer": np.array([7, 8])}, [1])
+    ['customer 8']
+    """
+    if not columns:
+        return []
+    return [
+        ", ".join(f"{name} {'–' if (id := cells[i]) is None else id}" for name, cells in columns.items())
+        for i in places
+    ]
 
 
 def write_sample(sample: DataSample, folder: Path) -> None:

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gedi.report.data_sample import DataSample
+from gedi.data import TableRecipe
+from gedi.data.recipe import WORDS
+from gedi.data.recipe import Column as Recipe
+from gedi.files.reading import shown
+from gedi.report.data_sample import NAME_LENGTH, DataSample
 from gedi.report.look import percent, short, side_by_side
 
 DISTINCTIVE = 0.5  # standard deviations; smaller differences are not mentioned
@@ -22,6 +26,7 @@ class Column:
 
     name: str
     values: np.ndarray  # float64 [n], or str [n]
+    recipe: Recipe | None = None  # how numbers are written, if they have a unit or are dates
 
     @property
     def is_words(self) -> bool:
@@ -33,7 +38,22 @@ class Column:
 
     def value(self, row: int) -> str:
         """The value in one row, as text."""
-        return str(self.values[row]) if self.is_words else short(float(self.values[row]), 4)
+        if self.is_words:
+            return str(self.values[row])
+        value = float(self.values[row])
+        return short(value, 4) if self.recipe is None else str(self.recipe.shown(value))
+
+    def pair(self, first: float, second: float) -> tuple[str, str]:
+        """Two numbers or dates beside each other, with their unit."""
+        if self.recipe is None:
+            return side_by_side(first, second)
+        if self.recipe.kind == "date":
+            return str(self.recipe.shown(first)), str(self.recipe.shown(second))
+        unit = self.recipe.unit
+        a, b = (
+            f"{unit} {text}" if self.recipe.unit_first else f"{text} {unit}" for text in side_by_side(first, second)
+        )
+        return a, b
 
 
 @dataclass(frozen=True)
@@ -50,10 +70,19 @@ class Difference:
         return f"{self.own} (others {self.others})"
 
 
-def columns_of(sample: DataSample) -> list[Column]:
-    """The columns of a sample, in order."""
+def columns_of(sample: DataSample, table: TableRecipe | None = None) -> list[Column]:
+    """The columns of a sample, in order; ``table`` knows which features are words, dates, or have units."""
     rows = np.asarray(sample.rows, dtype=np.float64)
-    return [Column(sample.feature(i), values) for i, values in enumerate(rows.T)]
+    if table is None:
+        return [Column(sample.feature(i), values) for i, values in enumerate(rows.T)]
+    return [_known(column, rows[:, table.groups[column.name]]) for column in table.used]
+
+
+def _known(column: Recipe, features: np.ndarray) -> Column:
+    name = shown(column.name, NAME_LENGTH)
+    if column.kind in WORDS:
+        return Column(name, np.array([shown(str(word), NAME_LENGTH) for word in column.decode(features)]))
+    return Column(name, features[:, 0], None if column.is_plain else column)
 
 
 def differences(columns: Sequence[Column], cluster: np.ndarray, n_clusters: int) -> list[list[Difference]]:
@@ -92,7 +121,7 @@ def _difference(column: Column, mine: np.ndarray) -> Difference:
     strength = (here - there) / spread if spread > 0 else 0.0
     if column.is_yes_or_no:
         return Difference(column.name, strength, percent(here), percent(there))
-    return Difference(column.name, strength, *side_by_side(here, there))
+    return Difference(column.name, strength, *column.pair(here, there))
 
 
 def _difference_in_words(column: Column, mine: np.ndarray) -> Difference:

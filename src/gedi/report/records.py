@@ -11,6 +11,7 @@ from gedi.report.run_view import RunView
 from gedi.training.cost import duration
 
 NAMED = 20  # unreadable files listed by name
+MOST_COLUMNS = 100  # in the table of how columns were read
 MOST_NUMBERS = 200  # numbers of clusters in a curve
 COST_PARTS = {
     "sgld": "sampling (SGLD)",
@@ -30,7 +31,8 @@ def about(run: RunView) -> list[tuple[str, str]]:
         facts = [("data", shown(run.sample.name)), ("trained on", own)]
     if run.sample is not None and model is not None:
         shape = model.image_shape
-        each = f"{model.n_features:,}" if shape is None else " × ".join(map(str, shape[:2] if shape[2] == 1 else shape))
+        width = model.n_features if model.table is None else len(model.table.used)
+        each = f"{width:,}" if shape is None else " × ".join(map(str, shape[:2] if shape[2] == 1 else shape))
         facts.append(("rows" if shape is None else "images", f"{run.sample.total:,} × {each}"))
     if model is not None:
         facts += [("clusters", str(model.n_clusters)), ("seed", str(model.seed))]
@@ -48,6 +50,15 @@ def left_out(results: dict[str, Any]) -> str | None:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     were = "1 image file was" if len(names) == 1 else f"{len(names):,} image files were"
     return f"{were} left out as unreadable: {', '.join(shown(str(name)) for name in names[:NAMED])}{more}."
+
+
+def columns_read(run: RunView) -> list[tuple[str, str, str]]:
+    """How the columns of the training table were read: name, as what, details; empty if all are plain numbers."""
+    table = run.model.table if run.model is not None else None
+    if table is None or all(column.is_plain and not column.missing for column in table.columns):
+        return []
+    told = [(column.name, *column.in_words) for column in table.columns[:MOST_COLUMNS]]
+    return [(shown(name, 60), shown(what, 60), shown(more, 200)) for name, what, more in told]
 
 
 def number_of_clusters(results: dict[str, Any]) -> dict[str, Any] | None:

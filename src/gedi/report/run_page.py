@@ -10,6 +10,7 @@ from gedi.data.streaming import take
 from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report import charts as make
+from gedi.report import records
 from gedi.report.answer import cluster_lines, column_table, row_texts, typical_table
 from gedi.report.charts import POINTS, Chart, View, matched
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
@@ -18,7 +19,6 @@ from gedi.report.look import literal, percent, short
 from gedi.report.measures import UNSURE, Answers, few, guard_events
 from gedi.report.page import render
 from gedi.report.plane import plane_charts
-from gedi.report.records import about, chosen_at, cost, flat, left_out, number_of_clusters, provenance, setting, stages
 from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES
 
@@ -29,35 +29,36 @@ LABEL_VIEW = 100  # labels that the map still shows in colours of their own
 
 def run_page(run: RunView) -> str:
     """The report of a run."""
-    history = History(run.history, guard_events(run.results), chosen=chosen_at(run))
+    history = History(run.history, guard_events(run.results), chosen=records.chosen_at(run))
     charts = {f"training-{name}": made for name, made in training_charts(history).items()}
-    number = number_of_clusters(run.results)
+    number = records.number_of_clusters(run.results)
     if number is not None and len(number["curve"]) > 1:
         charts["number"] = make.number_chart(number["curve"], number["chosen"])
     context: dict[str, Any] = {
-        "about": about(run),
+        "about": records.about(run),
         "judgements": run.judgements,
         "measures": run.measures,
         "number": number,
-        "left_out": left_out(run.results),
+        "left_out": records.left_out(run.results),
         "candidates": run.measures.ranking,
         "candidate_names": CANDIDATES,
-        "stages": stages(run),
+        "stages": records.stages(run),
         "has_choice": history.choice is not None,
-        "has_constraint": bool(setting(run.settings, "objective", "symbolic")),
-        "random_heads": setting(run.settings, "heads", "random"),
+        "has_constraint": bool(records.setting(run.settings, "objective", "symbolic")),
+        "random_heads": records.setting(run.settings, "heads", "random"),
         "labelled": None,
         "clusters": [],
         "typical": None,
         "columns": None,
+        "columns_read": records.columns_read(run),
         "exemplars": None,
         "listed": LISTED,
         "views": [],
         "events": history.event_rows(),
         "event_columns": EVENT_COLUMNS,
-        "cost": cost(run.results),
-        "settings": flat(run.settings),
-        "provenance": provenance(run.results),
+        "cost": records.cost(run.results),
+        "settings": records.flat(run.settings),
+        "provenance": records.provenance(run.results),
         "sample": run.sample,
         "kind": run.kind,
         "unsure": UNSURE,

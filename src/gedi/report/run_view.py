@@ -89,7 +89,9 @@ class RunView:
     @cached_property
     def columns(self) -> list[Column]:
         """The columns as the user knows them; empty for images and without rows."""
-        return [] if self.sample is None or self.kind == "images" else columns_of(self.sample)
+        if self.sample is None or self.model is None or self.kind == "images":
+            return []
+        return columns_of(self.sample, self.model.table)
 
     @cached_property
     def differences(self) -> list[list[Difference]]:

@@ -19,6 +19,7 @@ function element(tag, className, text) {
 
 function short(value) {
   if (value === null) return "–";
+  if (typeof value !== "number") return String(value);
   const size = Math.abs(value);
   return size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }
@@ -94,7 +95,7 @@ function columns() {
     ...(several ? [{ title: "File", key: "file", value: (row) => row.file }] : []),
     { title: "Row", key: "row", value: (row) => row.row, order: (row) => row.place },
     ...(about.image ? [{ title: "Image", value: () => "", cell: (row) => (row.picture ? picture(row.picture, row.row) : "–") }] : []),
-    ...about.columns.map((name, i) => ({ title: name, key: name, number: true, value: (row) => row.values[i], cell: (row) => short(row.values[i]) })),
+    ...about.columns.map((name, i) => ({ title: name, key: name, number: rows.every((row) => typeof row.values[i] !== "string"), value: (row) => row.values[i], cell: (row) => short(row.values[i]) })),
     { title: "Cluster", key: "cluster", value: (row) => row.cluster, cell: (row) => chip(row.cluster) },
     { title: "Probability", key: "probability", value: (row) => row.probability, cell: probability },
     ...(!about.density ? [] : [
@@ -110,12 +111,12 @@ function found() {
   const [text, cluster, familiar] = [at("find").value.trim().toLowerCase(), at("of-cluster").value, at("of-familiarity").value];
   const searched = columns().filter((column) => column.key);
   const kept = rows.filter((row) => (cluster === "" || row.cluster === Number(cluster)) && (familiar === "" || row.familiarity === familiar)
-    && (text === "" || searched.some((column) => String(column.number ? short(column.value(row)) : column.value(row)).toLowerCase().includes(text))));
+    && (text === "" || searched.some((column) => short(column.value(row)).toLowerCase().includes(text))));
   const column = sorting && searched.find((one) => one.key === sorting.key);
   if (!column) return kept;
   const order = column.order || column.value;
   const sign = sorting.down ? -1 : 1;
-  const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b);
+  const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
   return kept.toSorted((one, two) => {
     const [a, b] = [order(one), order(two)];
     return a === null || b === null ? (a === null) - (b === null) : sign * compare(a, b); // gaps last
@@ -173,7 +174,7 @@ function download() {
 }
 
 function drawPlane() {
-  const isPlane = about.columns.length === 2 && about.features === 2;
+  const isPlane = about.features === 2 && [...about.examples.values, ...rows.map((row) => row.values)].every((point) => point.length === 2 && point.every((value) => typeof value === "number"));
   at("plane-card").hidden = !isPlane;
   if (!isPlane || !rows.length) return;
   const canvas = at("plane");
@@ -235,7 +236,7 @@ function show(answers, isExample) {
     const count = rows.filter((row) => row.familiarity === word).length;
     return bar(element("span", word, word), count / rows.length, count, word);
   }));
-  at("rest").textContent = (about.features > about.columns.length && !about.image ? `The first ${about.columns.length} of ${about.features} columns are shown. ` : "")
+  at("rest").textContent = (about.width > about.columns.length ? `The first ${about.columns.length} of ${about.width} columns are shown. ` : "")
     + (cut.length ? `${cut.join(", ")}: only the first rows are read here; use gedi predict for all of them.` : "");
   at("summary").hidden = at("rows").hidden = false;
   list();
@@ -306,7 +307,7 @@ async function start() {
   about = await (await fetch("about.json")).json();
   at("run").textContent = about.run;
   document.title = `gedi explore ${about.run}`;
-  const shape = about.image ? `images of ${about.image.join(" × ")}` : `rows of ${about.features} features`;
+  const shape = about.image ? `images of ${about.image.join(" × ")}` : `rows of ${about.width} columns`;
   at("about").textContent = `${about.clusters} clusters of ${shape}` + (about.data ? `, trained on ${about.data}` : "");
   at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .npy or .npz";
   at("compared").textContent = about.density
@@ -314,7 +315,7 @@ async function start() {
     : "This run has no density, so it cannot tell how familiar a row is.";
   for (const part of document.querySelectorAll(".density")) part.hidden = !about.density;
   at("dots").textContent = about.examples.kind;
-  if (!about.image) at("needs").textContent = `with the columns ${about.columns.join(", ")}${about.features > about.columns.length ? `, … (${about.features})` : ""}`;
+  if (!about.image) at("needs").textContent = `with the columns ${about.columns.join(", ")}${about.width > about.columns.length ? `, … (${about.width})` : ""}`;
   show([await (await fetch("example.json")).json()], true);
 }
 

@@ -71,7 +71,7 @@
     });
     const notes = !cloud.numbered ? [] : traces.map((trace, i) => ({
       x: median(trace.x), y: median(trace.y), text: `<b>${view.names ? trace.name : groups[i]}</b>`, showarrow: false, opacity: 0.9,
-      bgcolor: trace.marker.color, font: { color: inks[groups[i] % inks.length], size: 12 }, borderpad: 3,
+      bgcolor: trace.marker.color, font: { color: inks[groups[i] % inks.length], size: 12 }, borderpad: 3, bordercolor: "#ffffff", borderwidth: 1.5,
     }));
     return [traces, notes];
   }
