@@ -48,7 +48,7 @@ def test_the_example_of_a_new_term_trains(monkeypatch):
     exec(compile(code, "family.md", "exec", dont_inherit=True), vars(module))
     term = getattr(module, class_name)
     entry = metadata.EntryPoint(name, place, "gedi.terms")
-    monkeypatch.setattr("gedi.objectives.term.entry_points", lambda group: [entry])
+    monkeypatch.setattr("gedi.objectives.term.installed_terms", lambda: [entry])
     family, _, kind = name.partition(".")
     assert kinds()[family] == {kind: term}
     changes = {f"objective.{family}": {"kind": kind, "room": 0.5}, "step1.iterations": 3, "step2.iterations": 60}

@@ -13,7 +13,7 @@ import torch
 from gedi.errors import ConfigError
 from gedi.objectives import clustering, contrastive, generative, negative_free, symbolic
 from gedi.objectives.negative_free import gaussian_kl, scatter
-from gedi.objectives.term import Loss, Term, kinds
+from gedi.objectives.term import Loss, Term, installed_terms, kinds
 from gedi.objectives.views import Views
 from gedi.training.config import TrainingConfig, from_dict, override, read_objective, to_dict
 from gedi.training.fit import fit_rows
@@ -154,6 +154,7 @@ def test_a_term_of_another_package_is_found_by_its_entry_point_and_trains(blobs,
     entry = metadata.EntryPoint("mine.spread", "somewhere:Spread", "gedi.terms")
     monkeypatch.setattr(metadata.EntryPoint, "load", lambda self: Spread)
     monkeypatch.setattr("gedi.objectives.term.entry_points", lambda group: [entry] if group == "gedi.terms" else [])
+    monkeypatch.setattr("gedi.objectives.term.installed_terms", installed_terms.__wrapped__)
     assert kinds()["mine"] == {"spread": Spread} and [f.name for f in fields(Spread)][-1] == "room"
     config = override(tiny(), {"objective.mine": {"kind": "spread", "weight": 0.3, "room": 0.5}})
     model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
@@ -164,6 +165,6 @@ def test_a_term_of_another_package_is_found_by_its_entry_point_and_trains(blobs,
 
 def test_a_term_that_cannot_be_loaded_is_named(monkeypatch):
     entry = metadata.EntryPoint("mine.broken", "no_such_module:Term", "gedi.terms")
-    monkeypatch.setattr("gedi.objectives.term.entry_points", lambda group: [entry])
+    monkeypatch.setattr("gedi.objectives.term.installed_terms", lambda: [entry])
     with pytest.raises(ConfigError, match=r"mine\.broken"):
         kinds()

@@ -12,8 +12,9 @@ from __future__ import annotations
 import pkgutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from gedi.errors import ConfigError
@@ -89,6 +90,12 @@ Objective = dict[str, Term]
 _KINDS: dict[str, dict[str, type[Term]]] = {}
 
 
+@cache
+def installed_terms() -> EntryPoints:
+    """Terms of other packages; read once, as going through all installed packages takes milliseconds."""
+    return entry_points(group=ENTRY_POINTS)
+
+
 def kinds() -> dict[str, dict[str, type[Term]]]:
     """All terms by family and kind, including those of other packages."""
     import gedi.objectives
@@ -96,7 +103,7 @@ def kinds() -> dict[str, dict[str, type[Term]]]:
     for module in pkgutil.iter_modules(gedi.objectives.__path__):
         import_module(f"gedi.objectives.{module.name}")
     known = {family: dict(members) for family, members in _KINDS.items()}
-    for entry in entry_points(group=ENTRY_POINTS):
+    for entry in installed_terms():
         family, _, kind = entry.name.partition(".")
         try:
             term = entry.load()
