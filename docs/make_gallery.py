@@ -19,6 +19,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -27,8 +28,20 @@ from gedi import runs
 DOCS = Path(__file__).resolve().parent
 IMAGES, EXAMPLES = DOCS / "images", DOCS / "examples"
 RESULTS = DOCS.parent / "results" / "laptop" / "gallery.json"
-COLOURS = ("#4477aa", "#ee6677", "#228833")
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44")
 SHOWN = 14  # thumbnails in a row
+
+
+def customers(frame: pd.DataFrame) -> Figure:
+    """Age and spending, by cluster."""
+    age, spend = (pd.to_numeric(frame[name].str.removesuffix(" EUR")) for name in ("age", "spend"))
+    figure, axes = plt.subplots(figsize=(6.4, 3.2))
+    for cluster, colour in enumerate(COLOURS):
+        own = frame["cluster"] == cluster
+        axes.scatter(age[own], spend[own], s=8, color=colour, label=f"cluster {cluster}")
+    axes.set(xlabel="age", ylabel="EUR per order", yscale="log")
+    axes.legend(frameon=False, bbox_to_anchor=(1, 1), loc="upper left")
+    return figure
 
 
 def anomalies(answer: tuple[np.ndarray, np.ndarray]) -> Figure:
@@ -52,8 +65,8 @@ def digits(answer: tuple[np.ndarray, np.ndarray]) -> Figure:
     return thumbnails(chosen, "gray_r")
 
 
-def image_folder(answer: list[tuple[np.ndarray, int]]) -> Figure:
-    """Images of each cluster, in the order of the folder's random names."""
+def image_folder(answer: list[tuple[np.ndarray, str]]) -> Figure:
+    """The first images of each cluster."""
     clusters = sorted({cluster for _, cluster in answer})
     return thumbnails([[image for image, own in answer if own == cluster][:SHOWN] for cluster in clusters])
 
@@ -64,7 +77,7 @@ def constraint(answer: tuple[np.ndarray, np.ndarray]) -> Figure:
     figure, axes = plt.subplots(figsize=(5, 3.4))
     for first, second in rows.reshape(-1, 2, 2):
         axes.annotate("", second, first, arrowprops={"arrowstyle": "->", "color": "0.8", "lw": 0.5}, zorder=0)
-    for cluster, colour in enumerate(COLOURS):
+    for cluster, colour in enumerate(COLOURS[:3]):
         own = rows[labels == cluster]
         axes.scatter(*own.T, s=8, color=colour)
         axes.annotate(f"cluster {cluster}", own.mean(axis=0) + (0, 0.9), ha="center", color=colour, weight="bold")
@@ -87,6 +100,7 @@ def thumbnails(groups: Sequence[Sequence[np.ndarray]], colours: str | None = Non
 
 # What is drawn of the value that an example's `main` returns; None: nothing.
 DRAWN: dict[str, Callable[[Any], Figure] | None] = {
+    "customers": customers,
     "anomalies": anomalies,
     "image_folder": image_folder,
     "digits": digits,

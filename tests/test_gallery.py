@@ -35,7 +35,7 @@ def run_example(capsys, monkeypatch):
 
 
 def said(lines):
-    return dict(line.split(": ", 1) for line in lines)
+    return dict(line.split(": ", 1) for line in lines if ": " in line)
 
 
 def test_the_example_of_rows(run_example):
@@ -44,6 +44,14 @@ def test_the_example_of_rows(run_example):
     assert float(printed["NMI with the species, which training never saw"]) > 0.4
     assert printed["log density of the flower is higher"] == "True"
     assert printed["the same clusters after loading"] == "True"
+
+
+def test_the_example_of_customers(run_example):
+    printed = run_example("customers")
+    assert list(printed) == list(said(KEPT["customers"]["printed"]))
+    assert printed["name"].startswith("left out") and printed["customer_id"].startswith("id")
+    assert printed["spend"].startswith("number in EUR") and "missing" in printed["spend"]
+    assert float(printed["NMI with the segments, which training never saw"]) > 0.3
 
 
 def test_the_example_of_anomalies(run_example):

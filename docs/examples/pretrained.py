@@ -31,8 +31,8 @@ def backbone(pictures: torch.Tensor, classes: torch.Tensor) -> nn.Module:
     """A classifier of these pictures, without its last layer: 64 features."""
     torch.manual_seed(0)
     features = nn.Sequential(
-        *(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.AdaptiveMaxPool2d(1), nn.Flatten()),
+        *(nn.Conv2d(1, 32, 3, padding=1), nn.GELU(), nn.Conv2d(32, 64, 3, padding=1), nn.GELU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(64, 64, 3, padding=1), nn.GELU(), nn.AdaptiveMaxPool2d(1), nn.Flatten()),
     )
     net = nn.Sequential(features, nn.Linear(64, int(classes.max()) + 1))
     optimiser = torch.optim.Adam(net.parameters(), lr=2e-3)
