@@ -179,6 +179,10 @@ def test_the_example_of_rows(run_example):
     assert printed["the same clusters after loading"] == "True"
 
 
+def test_the_example_of_customers(run_example):
+    assert float(run_example("customers.py")["NMI with the segments, which training never saw"]) > 0.6
+
+
 def test_the_example_of_an_image_folder(run_example):
     printed = run_example("image_folder.py")
     assert printed["columns"].startswith("image, cluster, probability")

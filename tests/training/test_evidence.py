@@ -32,3 +32,14 @@ def test_it_is_finite_for_clusters_of_one_row_and_constant_columns(rows):
     x = np.random.default_rng(0).normal(size=(rows, 4))
     x[:, 1] = 2.0
     assert np.isfinite(held_out_log_likelihood(x, np.arange(rows)))
+
+
+def test_clusters_that_only_repeat_a_word_explain_nothing():
+    """A Gaussian would grow without bound on rows that share a word; frequencies do not."""
+    rng = np.random.default_rng(0)
+    truth, noise = rng.integers(2, size=400), rng.integers(2, size=400)
+    x = np.column_stack([8.0 * truth + rng.normal(size=400), 2.0 * noise, 0.01 * rng.normal(size=400)])
+    words = [[1]]
+    right, wrong, none = (held_out_log_likelihood(x, labels, words) for labels in (truth, noise, np.zeros(400, int)))
+    assert right > none + 0.2 and abs(wrong - none) < 0.1
+    assert held_out_log_likelihood(x, noise) > held_out_log_likelihood(x, truth)  # what the words prevent
