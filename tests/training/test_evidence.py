@@ -34,8 +34,16 @@ def test_it_is_finite_for_clusters_of_one_row_and_constant_columns(rows):
     assert np.isfinite(held_out_log_likelihood(x, np.arange(rows)))
 
 
-def test_columns_of_few_values_say_nothing():
-    """A cluster for each category could be as likely as one likes, and mean nothing."""
+def test_clusters_that_only_repeat_a_category_explain_nothing():
+    """A Gaussian would grow without bound on rows that share a word; frequencies do not."""
+    rng = np.random.default_rng(0)
+    truth, noise = rng.integers(2, size=400), rng.integers(2, size=400)
+    x = np.column_stack([8.0 * truth + rng.normal(size=400), 2.0 * noise, 0.01 * rng.normal(size=400)])
+    right, wrong, none = (held_out_log_likelihood(x, labels) for labels in (truth, noise, np.zeros(400, int)))
+    assert right > none + 0.2 and abs(wrong - none) < 0.1
+    assert held_out_log_likelihood(x, truth, [[1]]) == right  # a word, or a column of few numbers: the same
+
+
+def test_categories_alone_have_a_likelihood():
     flags = np.random.default_rng(2).integers(0, 3, (600, 2)).astype(float)
-    assert held_out_log_likelihood(np.hstack([ROUND, flags]), TRUTH) == held_out_log_likelihood(ROUND, TRUTH)
-    assert held_out_log_likelihood(flags, TRUTH) == 0.0
+    assert held_out_log_likelihood(flags, np.zeros(600, int)) == pytest.approx(-2 * np.log(3), abs=0.05)
