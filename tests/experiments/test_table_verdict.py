@@ -15,7 +15,6 @@ from gedi.experiments.table_verdict import (
     grade,
     is_right,
     judged,
-    table_verdict,
 )
 from gedi.experiments.tabulate import Results
 from gedi.experiments.verdict_data import MADE, NOISE
@@ -89,4 +88,3 @@ def test_a_fit_is_judged_as_its_report_would():
     found = judged(VerdictCell("clouds", 4), model, CellData(x, x, y))
     assert {"crowding", "hidden", "behind"} <= found["findings"]["clusters"].keys()
     assert found["rivals"].keys() == {"k-means", "Gaussian mixture"} and max(found["rivals"].values()) > 0.9
-    assert callable(table_verdict)
