@@ -192,6 +192,8 @@ def test_the_comparison_draws_maps_and_curves(opened, moons_run, other_moons_run
     path = tmp_path / "both.html"
     assert main(["report", str(moons_run), str(other_moons_run), "--out", str(path)]) == 0
     page = opened(path)
+    assert set(drawn(page)) == {"clusters-0", "clusters-1"}
+    unfold(page)
     assert {"clusters-0", "clusters-1", "curve-generative", "curve-objective"} <= set(drawn(page)) == set(charts(page))
     assert page.locator("#agreement td").count() == 4
 

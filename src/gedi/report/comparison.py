@@ -8,6 +8,7 @@ import numpy as np
 
 from gedi.evaluation import nmi
 from gedi.report.charts import Chart, View, axis, chart, cloud, matched, two_directions
+from gedi.report.contest import contest
 from gedi.report.history import GAP, NAMES, OBJECTIVE, History, curves
 from gedi.report.look import literal, percent, score, short
 from gedi.report.measures import few
@@ -50,6 +51,7 @@ def comparison_page(runs: list[RunView]) -> str:
         measures=[(label, [value(run) for run in runs]) for label, value in MEASURES],
         curves=[(f"curve-{name}", NAMES[name][0].upper() + NAMES[name][1:]) for name in UNITS],
         indices=list(members),
+        contest=contest(runs, names, list(members)),
         sheet=None,
         **context,
     )
@@ -74,12 +76,17 @@ def differing(settings: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
     return [(name, values) for name, values in lines if len(set(values)) > 1]
 
 
+def _crowding(run: RunView) -> float | None:
+    return None if run.measures.own is None else run.measures.own.crowding
+
+
 MEASURES = [
     ("NMI with the labels (not used in training)", lambda r: score(r.label_scores.get("nmi"))),
     ("accuracy with the labels (not used in training)", lambda r: score(r.label_scores.get("accuracy"))),
     ("objective (label-free; comparable only between equal settings)", lambda r: short(r.results.get("objective"))),
     ("source of the clusters", lambda r: CANDIDATES.get(r.measures.winner, r.measures.winner) or "–"),
     ("unexplained by neighbours and walks (0 is best, 1 is chance)", lambda r: short(r.measures.unexplained)),
+    ("crowding of the clusters’ borders (0: gaps; 1: arbitrary cuts)", lambda r: short(_crowding(r), 2)),
     ("mean certainty of a row’s cluster", lambda r: percent(r.measures.confidence)),
     ("rows between clusters", lambda r: percent(r.measures.unsure)),
     ("rows that keep their cluster under noise", lambda r: percent(r.measures.keeps_noise)),
