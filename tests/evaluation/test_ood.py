@@ -43,10 +43,15 @@ def test_both_criteria_are_scored():
     found = ood_scores(Gaussian(), own, foreign)
     lengths = [np.linalg.norm(x, axis=1) for x in (own, foreign)]
     # For a Gaussian, both scores fall with |x|.
-    assert found == pytest.approx(
-        dict.fromkeys(("auroc_gradient", "auroc_log_density"), auroc(-lengths[0], -lengths[1]))
-    )
+    expected = auroc(-lengths[0], -lengths[1])
+    assert found["auroc_gradient"] == pytest.approx(expected) and found["auroc_log_density"] == pytest.approx(expected)
     assert 0.7 < found["auroc_gradient"] < 0.95
+
+
+def test_rows_that_are_too_likely_are_not_typical():
+    own, centre = rng.standard_normal((500, 40)), 0.1 * rng.standard_normal((500, 40))
+    found = ood_scores(Gaussian(), own, centre)
+    assert found["auroc_log_density"] < 0.05 and found["auroc_typicality"] > 0.95
 
 
 class Ridge:

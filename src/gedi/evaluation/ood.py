@@ -25,11 +25,18 @@ def auroc(own: ArrayLike, foreign: ArrayLike) -> float:
     return float(roc_auc_score(is_own, rankdata(scores)))  # only the order matters, and the rank of inf is finite
 
 
+def typicality(log_density: ArrayLike, own: ArrayLike) -> np.ndarray:
+    """-|log p - median of own data|, higher is more typical: foreign images may also be too likely to be data."""
+    return -np.abs(np.asarray(log_density) - np.median(np.asarray(own)))
+
+
 def ood_scores(model: Any, own: np.ndarray, foreign: np.ndarray) -> dict[str, float]:
-    """AUROC of the paper's criterion, -||d log p / dx||, and of log p itself."""
+    """AUROC of the paper's criterion, -||d log p / dx||, of log p itself, and of how typical log p is."""
+    log_p, foreign_log_p = model.score_samples(own), model.score_samples(foreign)
     return {
         "auroc_gradient": auroc(model.ood_score(own), model.ood_score(foreign)),
-        "auroc_log_density": auroc(model.score_samples(own), model.score_samples(foreign)),
+        "auroc_log_density": auroc(log_p, foreign_log_p),
+        "auroc_typicality": auroc(typicality(log_p, log_p), typicality(foreign_log_p, log_p)),
     }
 
 

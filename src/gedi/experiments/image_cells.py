@@ -125,7 +125,8 @@ def per_iteration(config: TrainingConfig, stage: str) -> float:
     density = every = 0
     if "generative" in terms:  # updates on data and on samples, and the chains that lead to the samples
         density, every = 2 * UPDATE + GRADIENT * config.sampler.steps, terms["generative"].every
-        density = density if terms["generative"].needs_samples else DENOISING
+        if not terms["generative"].needs_samples:
+            density = DENOISING * min(1.0, (getattr(terms["generative"], "rows", None) or size) / size)
     if stage == "step1":
         return size * density
     views: float = 2 * UPDATE

@@ -20,6 +20,7 @@ from gedi.evaluation import (
     linear_probe,
     nmi,
     sgd_probe,
+    typicality,
 )
 from gedi.evaluation.recognition import Recogniser, sample_scores, train_recogniser
 from gedi.experiments.cells import MOST, Cell, CellData, Measured, kmeans_labels, some
@@ -96,7 +97,11 @@ def of_foreign(cell: Cell, model: TrainedModel, data: CellData) -> Measured:
         if other == cell.dataset:
             continue
         rows = _rows(some(load(other, split="test").x, cell.rows or MOST, cell.seed))
-        numbers |= {f"ood_{kind}_{other}": auroc(own[kind], score(rows)) for kind, score in criteria.items()}
+        foreign = {kind: score(rows) for kind, score in criteria.items()}
+        numbers |= {f"ood_{kind}_{other}": auroc(own[kind], scored) for kind, scored in foreign.items()}
+        log_p, foreign_log_p = own["log_density"], foreign["log_density"]
+        typical = auroc(typicality(log_p, log_p), typicality(foreign_log_p, log_p))
+        numbers[f"ood_typicality_{other}"] = typical
     return numbers
 
 

@@ -130,11 +130,13 @@ def table_ood(request: Request) -> Outcome:
         "AUROC": score("ood_gradient_{other}"),
         "AUROC in the paper": of_row(lambda data, row, other: paper.OOD[data][other][printed_as(row)]),
         "AUROC by log p": score("ood_log_density_{other}"),
+        "AUROC by typicality": score("ood_typicality_{other}"),
         **{HEADINGS[key]: score(key) for key in DENSITY},
     }
     notes = [
         "AUROC: the probability that a test image of the training data's kind scores higher than one of the other data "
-        f"set, by s(x) = -||d log p / dx||, the paper's criterion, and by log p. At most {MOST:,} images of each.",
+        "set, by s(x) = -||d log p / dx||, the paper's criterion, by log p, and by typicality, -|log p - median of the "
+        f"own test images|. At most {MOST:,} images of each.",
         "Barlow and SwAV train no density: theirs is an untrained energy head on a trained encoder.",
         NOTE_ROWS,
     ]

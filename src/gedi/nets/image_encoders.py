@@ -13,7 +13,6 @@ from gedi.nets.encoders import SLOPE, Encoder
 
 SMALLEST = 8  # pixels: two poolings leave 2x2
 CHANNELS_OF_GROUP = 16  # that group norm standardises together
-FEATURE_SIZE = 4.0  # means over pixels vary little: times this, they are about as large as the heads expect
 
 
 class Block(nn.Module):
@@ -121,7 +120,7 @@ class ConvNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = self.stem(_checked(self, x).contiguous(memory_format=torch.channels_last))
         h = F.silu(self.norm(h))
-        return FEATURE_SIZE * self.blocks(h).mean((2, 3))
+        return self.blocks(h).mean((2, 3))
 
 
 def _checked(net: ResNet8 | ConvNet, x: torch.Tensor) -> torch.Tensor:
@@ -152,8 +151,8 @@ class ImageEncoder(Encoder):
             )
         self.image_shape = (height, side, channels)
         self.resnet = NETS[net](channels, width)
-        if net != "resnet8":  # the paper's energy is u^T enc(x) itself
-            self.energy_unit = height * side / FEATURE_SIZE
+        if net != "resnet8":  # the paper's energy is u^T enc(x) itself, and its heads read enc(x) as it is
+            self.energy_unit, self.is_standardised = float(height * side), False
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_grad_enabled() or len(x) <= self.rows_at_once:

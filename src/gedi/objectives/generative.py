@@ -144,6 +144,7 @@ class Denoising(Generative):
     kind: str = "denoising"
     reads_encoder: ClassVar[bool] = True
     base: Natural = 50  # principal directions in which the Gaussian knows the data's variances; 0: no Gaussian
+    rows: Count | None = None  # of a batch, at most: the gradient of a gradient takes time and memory; None: all
     equation: ClassVar[str] = "Eq. 8, by its score"
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
@@ -154,7 +155,7 @@ class Denoising(Generative):
             x = x.requires_grad_()
             return torch.autograd.grad(views.apply(views.net.log_density, x).sum(), x, create_graph=True)[0]
 
-        error = denoising_error(live_score, views.x, views.data_noise, views.noise)
+        error = denoising_error(live_score, views.x[: self.rows], views.data_noise, views.noise)
         return {"denoising": Loss(views.gather(error.reshape(1)).mean(), self.weight)}
 
 

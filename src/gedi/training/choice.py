@@ -104,7 +104,7 @@ def choose_clusters(run: Engine) -> None:
 
 def learned_neighbours(run: Engine) -> torch.Tensor:
     """Neighbours of every row in the representation, where those of other clusters are further away, [rows, k]."""
-    h = F.normalize(run.of_all(run.state.average.encoder))
+    h = F.normalize(run.of_all(run.state.average.embed))
     return neighbour_table(h, run.config.augment.neighbours).to(run.x.device)
 
 
