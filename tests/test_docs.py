@@ -27,7 +27,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 WITH_PYTHON = [path for path in PAGES if "```python" in path.read_text(encoding="utf-8")]
 RESULTS = ROOT / "results" / "laptop"
 COMMANDS = ("demo", "fit", "resume", "predict", "sample", "explore", "eval", "report", "reproduce")
-COMMANDS += ("methods", "datasets", "fetch")
+COMMANDS += ("methods", "datasets", "fetch", "completion")
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +191,7 @@ def blocks(text):
 def test_commands_in_blocks_have_what_they_need(path):
     code = "\n".join(blocks(path.read_text(encoding="utf-8")))
     for line in re.findall(r"^(?:srun |torchrun .*-m )?gedi (.+)$", code, flags=re.MULTILINE):
-        words, _ = training_flags(shlex.split(line, comments=True))
+        words, _ = training_flags(shlex.split(line.split(" > ")[0], comments=True))
         if "--help" not in words and "--version" not in words:
             try:
                 build_parser().parse_args(words)

@@ -45,15 +45,20 @@ PLAN, LOCK = "plan.yaml", ".lock"
 
 def provenance() -> dict[str, Any]:
     """When, where and with which versions a result was made."""
-    libraries = ("torch", "numpy", "scikit-learn", "scipy", "lightning-fabric")
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
-        "versions": {"gedi": __version__} | {name: version(name) for name in libraries},
+        "versions": {"gedi": __version__} | _libraries(),
         "revision": revision(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads",
         "command": command(),
     }
+
+
+@functools.cache
+def _libraries() -> dict[str, str]:
+    """The versions of the libraries that results depend on."""
+    return {name: version(name) for name in ("torch", "numpy", "scikit-learn", "scipy", "lightning-fabric")}
 
 
 @functools.cache
