@@ -135,7 +135,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
             given, table = read_frame(given, "X")
         # One cluster is a density without clusters; scikit-learn's checks expect it to work.
         rows = check_rows(given, n_clusters=self.n_clusters, fewest_clusters=1, images=image_shape is not None)
-        config = self.settings(rows.shape[1], image_shape)
+        config = self.settings(rows.shape[1], image_shape, has_words=table is not None and bool(table.words))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         ready = prepare(rows, config, self.n_clusters, image_shape=image_shape, groups=groups, table=table)
         with progress_line() if self.verbose else nullcontext() as report:
@@ -144,15 +144,18 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         self._set_learned(rows)
         return self
 
-    def settings(self, n_features: int, image_shape: tuple[int, ...] | None = None) -> TrainingConfig:
-        """The settings ``fit`` would train with on data of this shape."""
+    def settings(
+        self, n_features: int, image_shape: tuple[int, ...] | None = None, *, has_words: bool = False
+    ) -> TrainingConfig:
+        """The settings ``fit`` would train with on data of this shape; ``has_words``: some features are categories."""
         from gedi.objectives.symbolic import constraint_change
 
         if self.n_init is not None and (not isinstance(self.n_init, numbers.Integral) or self.n_init < 1):
             raise ConfigError(f"n_init must be positive and a whole number, got {self.n_init!r}.")
         constrained = {} if self.constraint is None else constraint_change(self.constraint)
         changes = [constrained, self.training or {}, {} if self.n_init is None else {"heads.random": int(self.n_init)}]
-        return configure(self.preset, self.method, *changes, n_features=n_features, image_shape=image_shape)
+        shape: dict[str, Any] = {"n_features": n_features, "image_shape": image_shape, "has_words": has_words}
+        return configure(self.preset, self.method, *changes, **shape)
 
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of every row."""

@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
 from gedi.data import Scaler, neighbours
-from gedi.data.neighbours import nearest_neighbours, neighbour_table
+from gedi.data.neighbours import nearest_neighbours, neighbour_table, partial_views
 from gedi.data.scaled_rows import scaled
 
 
@@ -91,3 +91,24 @@ def test_images_and_rows_have_the_same_table(in_cells):
     table, places = neighbour_table(scaled(images, scaler), 4), torch.arange(100)[:, None]
     assert bool(((table != places) & (table % 2 == places % 2)).all())  # others, of the same group
     assert torch.equal(neighbour_table(torch.from_numpy(scaler.transform(images)), 4), table)
+
+
+def test_near_rows_need_not_share_any_one_word():
+    """Every category is missing from half of the views, and numbers from none."""
+    x = np.tile(np.arange(5.0), (4, 1))
+    views = partial_views(x, [[1], [2, 3], [4]])
+    counts = [sum(place in view[0] for view in views) for place in range(5)]
+    assert counts == [len(views), *[len(views) // 2] * 4]
+    assert [view.shape for view in partial_views(x, [])] == [x.shape]
+    assert all(view.shape[1] for view in partial_views(x[:, :2], [[0], [1]]))
+
+
+def test_a_noisy_category_does_not_decide_who_is_near():
+    rng = np.random.default_rng(0)
+    word = np.arange(200) % 2
+    x = torch.as_tensor(np.column_stack([rng.normal(size=200), 2.0 * word]), dtype=torch.float32)
+    share = {
+        name: float((word[neighbour_table(x, 5, words).numpy()] == word[:, None]).mean())
+        for name, words in (("known", [[1]]), ("unknown", []))
+    }
+    assert share["unknown"] == 1.0 and share["known"] < 0.85

@@ -39,3 +39,15 @@ def test_columns_of_few_values_say_nothing():
     flags = np.random.default_rng(2).integers(0, 3, (600, 2)).astype(float)
     assert held_out_log_likelihood(np.hstack([ROUND, flags]), TRUTH) == held_out_log_likelihood(ROUND, TRUTH)
     assert held_out_log_likelihood(flags, TRUTH) == 0.0
+
+
+def test_clusters_that_only_repeat_a_word_explain_nothing():
+    """A Gaussian would grow without bound on rows that share a word; frequencies do not."""
+    rng = np.random.default_rng(0)
+    truth, noise = rng.integers(2, size=400), rng.integers(2, size=400)
+    x = np.column_stack([8.0 * truth + rng.normal(size=400), 2.0 * noise + 0.05 * rng.normal(size=400)])
+    words = [[1]]
+    right, wrong, none = (held_out_log_likelihood(x, labels, words) for labels in (truth, noise, np.zeros(400, int)))
+    assert right > none + 0.2 and abs(wrong - none) < 0.1
+    assert held_out_log_likelihood(x, noise) > held_out_log_likelihood(x, truth)  # what the words prevent
+    assert held_out_log_likelihood(x[:, 1:], noise, [[0]]) == pytest.approx(np.log(0.5), abs=0.02)

@@ -40,7 +40,7 @@ def run_fit(args: argparse.Namespace) -> None:
     reading = {"label_column": args.label_column, "drop": args.drop, "raw": args.raw, "skip_broken": args.skip_broken}
     data = load(args.data, seed=args.seed, **reading)
     rows = _checked(data, args.n_clusters)
-    config = _settings(args, rows.shape[1], data.image_shape)
+    config = _settings(args, rows.shape[1], data)
     rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
     plan = runs.Plan(
         data=_to_find_again(args.data),
@@ -198,14 +198,15 @@ def _fingerprints(rows: Any, data: Dataset) -> tuple[str, str | None]:
     return fingerprint(rows), None if data.groups is None else fingerprint(data.groups)
 
 
-def _settings(args: argparse.Namespace, n_features: int, image_shape: tuple[int, ...] | None) -> TrainingConfig:
+def _settings(args: argparse.Namespace, n_features: int, data: Dataset) -> TrainingConfig:
     from gedi.objectives.symbolic import constraint_change
     from gedi.training.presets import configure
 
     constrained = constraint_change(Path(args.constraint)) if args.constraint else {}
     # Twice: the file may set the weight of a constraint that only the flag names, but the flag's rule wins.
     changes = [constrained, _config_file(args.config), constrained, args.changes]
-    return configure(args.preset, args.method, *changes, n_features=n_features, image_shape=image_shape)
+    shape = {"image_shape": data.image_shape, "has_words": data.table is not None and bool(data.table.words)}
+    return configure(args.preset, args.method, *changes, n_features=n_features, **shape)
 
 
 def _config_file(path: str | None) -> dict[str, Any]:

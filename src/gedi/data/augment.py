@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
@@ -48,16 +48,17 @@ def row_augmentation(
     image_shape: tuple[int, ...] | None = None,
     *,
     box: tuple[float, float] | None = None,
+    words: Sequence[Sequence[int]] = (),
 ) -> Augment:
     """A function ``augment(x, rows, generator)``: two views of rows x, whose indices in ``data`` are ``rows``.
 
     Crop, flip and colours come first, then affine changes, then noise. ``box`` holds the values of black and white,
     without which colours cannot be changed. Changes that are switched off draw no random numbers. A fourth argument may
-    be another table of neighbours [n, k].
+    be another table of neighbours [n, k]. ``words`` are the places of categories: see `neighbours.partial_views`.
     """
     changes_images = _check_image_settings(settings, image_shape, box)
     uses_rows = settings.neighbours and settings.early
-    nearest = neighbour_table(data, settings.neighbours) if uses_rows else None
+    nearest = neighbour_table(data, settings.neighbours, words) if uses_rows else None
     moves = any((settings.shift, settings.rotate, settings.scale, settings.shear, settings.elastic))
 
     def view(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

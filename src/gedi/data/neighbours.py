@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ PCA_ROWS = 5000  # rows that the components are computed from
 EXACT_ROWS = 20_000  # up to here all rows are compared
 CELL_ROWS, CELLS = 300, 40  # rows of a cell on average, at most twice as many; nearest cells that are searched
 SAMPLE_ROWS, ROUNDS = 30, 4  # of k-means, which places the cells: rows per cell, and rounds
+PARTITIONS = 2  # of the categories into halves
 AT_ONCE = 1 << 23  # distances computed at a time: 32 MB
 
 
@@ -117,13 +118,37 @@ def _tensor(x: np.ndarray) -> torch.Tensor:
 # -- what a run asks for ----------------------------------------------------------------------------------------------
 
 
-def neighbour_table(data: Rows, k: int) -> torch.Tensor:
+def partial_views(x: np.ndarray, words: Sequence[Sequence[int]]) -> list[np.ndarray]:
+    """The rows without some of their categories, whose features ``words`` lists: each is missing from half the views.
+
+    Two words are the same or they are not, so nearest rows share all their words, and any one category would look like
+    clusters with wide gaps between them. Rows that are near by half of the categories need not share any one of them.
+    """
+    if not words:
+        return [x]
+    rng = np.random.default_rng(0)
+    views = []
+    for _ in range(PARTITIONS):
+        order = rng.permutation(len(words))
+        for left_out in (order[::2], order[1::2]):
+            gone = {place for i in left_out for place in words[i]}
+            kept = [place for place in range(x.shape[1]) if place not in gone]
+            views += [x[:, kept]] if kept else []
+    return views
+
+
+def neighbour_table(data: Rows, k: int, words: Sequence[Sequence[int]] = ()) -> torch.Tensor:
     """Indices of up to k mutual neighbours of every row, [n, k]: two rows that are among each other's k nearest.
 
     One-sided neighbours often belong to another component (an outlier's neighbours have closer ones of their own), so
     they are left out. Mutual neighbours are repeated to fill a row; a row that has none keeps its nearest one.
+    With ``words``, there are k of each of the `partial_views`.
     """
-    near = nearest_neighbours(_affordable(data), k).places
+    return torch.cat([_mutual_neighbours(view, k) for view in partial_views(_affordable(data, words), words)], dim=1)
+
+
+def _mutual_neighbours(x: np.ndarray, k: int) -> torch.Tensor:
+    near = nearest_neighbours(x, k).places
     n, k = near.shape
     table = np.empty_like(near)
     for rows in np.array_split(np.arange(n), n // 1000 + 1):  # all neighbours of neighbours would take too much memory
@@ -135,10 +160,10 @@ def neighbour_table(data: Rows, k: int) -> torch.Tensor:
     return torch.from_numpy(table)
 
 
-def _affordable(data: Rows) -> np.ndarray:
+def _affordable(data: Rows, words: Sequence[Sequence[int]]) -> np.ndarray:
     """All rows, or their main directions if the distances between whole rows would take many minutes."""
     n, d = data.shape
-    if n**2 * d <= MOST_PRODUCTS or d <= MAIN_DIRECTIONS:
+    if n**2 * d <= MOST_PRODUCTS or d <= MAIN_DIRECTIONS or words:
         return np.asarray(data[:])
     return main_directions(data)
 

@@ -176,9 +176,10 @@ class TableRecipe:
         cells = {column.name: column.decode(rows[:, self.groups[column.name]]) for column in self.used}
         return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 
-    def together(self) -> list[list[int]]:
-        """Features that share one unit, because they are one category."""
-        return [places for places in self.groups.values() if len(places) > 1]
+    @property
+    def words(self) -> list[list[int]]:
+        """The places of the features of every column of words."""
+        return [self.groups[column.name] for column in self.used if column.kind in WORDS]
 
     def filled(self, rows: np.ndarray, surprises: Surprises) -> np.ndarray:
         """Plain rows with their gaps filled."""

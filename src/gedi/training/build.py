@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from gedi.sampling import Box
 from gedi.training.config import NetConfig, TrainingConfig, n_heads
 
 ALWAYS_ENOUGH, LOOKS = 100_000, 4  # see `enough_rows`
+DEQUANTISE = 0.15  # standard deviation of the noise on categories, in scaled units
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Prepared:
     n_clusters: int
     image_shape: tuple[int, ...] | None = None
     groups: torch.Tensor | None = None  # places of rows that a constraint speaks of together, [groups, variables]
+    words: Sequence[Sequence[int]] = ()  # places of the features of every category
     table: TableRecipe | None = None  # how the rows were made from the columns of a table
 
 
@@ -56,12 +58,27 @@ def prepare(
     ``table`` says which columns of a table the features come from.
     """
     grouped = find_groups(config.objective, len(x), n_clusters, groups)
-    scaler = Scaler().fit(x, mode=config.scaling, together=[] if table is None else table.together())
+    words = [] if table is None else table.words
+    scaler = Scaler().fit(x, mode=config.scaling, together=words)
     rows = scaled(x if grouped is not None else enough_rows(x, config), scaler)
+    if words:
+        rows = dequantised(rows, words)
     config = fill_from_data(config, rows, image_shape)
     box = (-1.0, 1.0) if config.scaling == "pixels" else None
-    augment = row_augmentation(config.augment, rows, image_shape, box=box)
-    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, table)
+    augment = row_augmentation(config.augment, rows, image_shape, box=box, words=words)
+    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, words, table)
+
+
+def dequantised(rows: Rows, words: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Scaled rows with a little noise on their categories: points on a grid have no density.
+
+    Two levels of a category are at least one unit apart, so the noise never turns one into another.
+    """
+    places = [place for some in words for place in some]
+    whole = rows[:].clone()
+    noise = torch.randn((len(whole), len(places)), generator=torch.Generator().manual_seed(0))
+    whole[:, places] += DEQUANTISE * noise
+    return whole
 
 
 def enough_rows(x: np.ndarray, config: TrainingConfig) -> np.ndarray:

@@ -9,13 +9,13 @@ import torch
 from sklearn.metrics import adjusted_rand_score, pairwise_distances_argmin
 from torch.nn import functional as F
 
-from gedi.data.neighbours import nearest_neighbours, neighbour_table
+from gedi.data.neighbours import neighbour_table
 from gedi.nets import Prototypes
 from gedi.nets.densities import evaluating
 from gedi.objectives.clustering import kmeans_partition
 from gedi.objectives.term import constraint_of
 from gedi.training.evidence import held_out_log_likelihood
-from gedi.training.start import NEIGHBOURS, directions, find_start, sample_of, tightest_kmeans
+from gedi.training.start import directions, find_start, nearest_places, sample_of, tightest_kmeans
 
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
@@ -128,7 +128,7 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     own = None if walks else "neighbours"
     compared = {name: share / CLEARLY if name == own else share for name, share in judged.items()}
     x = directions(run)[places]
-    likely = {name: held_out_log_likelihood(x, labels[places]) for name, labels in candidates.items()}
+    likely = {name: held_out_log_likelihood(x, labels[places], run.words) for name, labels in candidates.items()}
     said = {name: entropy(labels[places]) for name, labels in candidates.items()}
     return (winner := best_of(compared, likely, said)), candidates[winner], judged
 
@@ -155,7 +155,7 @@ def _walks(run: Engine) -> bool:
 
 def neighbour_pairs(run: Engine, places: np.ndarray) -> np.ndarray:
     """Of some rows, the nearest among them, [rows, k]: places among ``places``."""
-    return nearest_neighbours(directions(run)[places], NEIGHBOURS).places
+    return nearest_places(run, directions(run)[places])
 
 
 def walked_pairs(run: Engine, places: np.ndarray) -> np.ndarray:

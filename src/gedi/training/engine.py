@@ -44,6 +44,7 @@ class Engine:
         self.hooks = hooks or Hooks()
         self.config, self.n_clusters, self.seed = ready.config, ready.n_clusters, seed
         self.image_shape, self.groups, self.augment_rows = ready.image_shape, ready.groups, ready.augment
+        self.words = ready.words
         self.x = ready.rows.to(self.world.device)
         self.journal = Journal(self.hooks, is_main=self.world.is_main)
         self.guard = Guard(self.config.guard)

@@ -156,12 +156,14 @@ PRESETS: dict[str, tuple[Changes, ...]] = {
 }
 
 
-def preset(name: str | None, *, n_features: int, image_shape: tuple[int, ...] | None = None) -> TrainingConfig:
-    """Settings by name, or by the data's shape if ``name`` is None."""
+def preset(
+    name: str | None, *, n_features: int, image_shape: tuple[int, ...] | None = None, has_words: bool = False
+) -> TrainingConfig:
+    """Settings by name, or by the data's shape if ``name`` is None; ``has_words``: some features are categories."""
     from gedi.training.config import TrainingConfig, override
 
     if name is None:
-        name = _by_shape(n_features, image_shape)
+        name = _by_shape(n_features, image_shape, has_words)
     if name not in PRESETS:
         raise ConfigError(f"There is no preset {name!r}; there are: {', '.join(PRESETS)}.")
     if name == "smoke" and image_shape is not None and min(image_shape[:2]) > SMALL_SIDE:
@@ -174,21 +176,26 @@ def preset(name: str | None, *, n_features: int, image_shape: tuple[int, ...] | 
     return config
 
 
-def _by_shape(n_features: int, image_shape: tuple[int, ...] | None) -> str:
-    if image_shape is None:
-        return "toy" if n_features <= FEW_FEATURES else "rows"
+def _by_shape(n_features: int, image_shape: tuple[int, ...] | None, has_words: bool) -> str:
+    if image_shape is None:  # a walk cannot get from one word to the next, however few features there are
+        return "toy" if n_features <= FEW_FEATURES and not has_words else "rows"
     if min(image_shape[:2]) <= SMALL_SIDE:
         return "digits"
     return "grey" if image_shape[2] == 1 and n_features <= FEW_PIXELS else "images"
 
 
 def configure(
-    name: str | None, method: str, *changes: Changes, n_features: int, image_shape: tuple[int, ...] | None = None
+    name: str | None,
+    method: str,
+    *changes: Changes,
+    n_features: int,
+    image_shape: tuple[int, ...] | None = None,
+    has_words: bool = False,
 ) -> TrainingConfig:
     """The settings of a run: a preset, turned into a method, with changes on top."""
     from gedi.training.config import override
 
-    config = with_method(preset(name, n_features=n_features, image_shape=image_shape), method)
+    config = with_method(preset(name, n_features=n_features, image_shape=image_shape, has_words=has_words), method)
     weight = CONSTRAINT_WEIGHTS.get(name or "")
     config = override(config, *changes, added={} if weight is None else {"symbolic": {"weight": weight}})
     if config.net.encoder != "mlp" and image_shape is None:

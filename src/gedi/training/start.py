@@ -14,7 +14,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.mixture import GaussianMixture
 from torch.nn import functional as F
 
-from gedi.data.neighbours import main_directions, nearest_neighbours
+from gedi.data.neighbours import main_directions, nearest_neighbours, partial_views
 from gedi.objectives.term import constraint_of
 from gedi.training.grounding import ground
 
@@ -51,7 +51,7 @@ def cut_of_neighbours(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """Cut the graph of nearest neighbours."""
     c, x = run.config.start, directions(run)
     some = x[sample_of(len(x), seed)]
-    near = nearest_neighbours(some, NEIGHBOURS).places
+    near = nearest_places(run, some)
     ends = [some[near[:, k]] for k in range(near.shape[1])]
     return cut_graph(some, ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest).labels(x)
 
@@ -84,7 +84,15 @@ KINDS: dict[str, Callable[[Engine, int, int], np.ndarray]] = {
 
 
 def directions(run: Engine) -> np.ndarray:
-    return main_directions(run.x.to(torch.device("cpu")))
+    """The rows to look for clusters in: their main directions, if there are many; rows with categories as they are."""
+    rows = run.x.to(torch.device("cpu"))
+    return np.asarray(rows[:]) if run.words else main_directions(rows)
+
+
+def nearest_places(run: Engine, x: np.ndarray) -> np.ndarray:
+    """Places of the nearest rows of `directions` x, [rows, k]; with categories, by half of them at a time."""
+    views = partial_views(x, run.words)
+    return np.concatenate([nearest_neighbours(view, NEIGHBOURS).places for view in views], axis=1)
 
 
 def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:
