@@ -47,3 +47,13 @@ def test_clusters_that_only_repeat_a_category_explain_nothing():
 def test_categories_alone_have_a_likelihood():
     flags = np.random.default_rng(2).integers(0, 3, (600, 2)).astype(float)
     assert held_out_log_likelihood(flags, np.zeros(600, int)) == pytest.approx(-2 * np.log(3), abs=0.05)
+
+
+def test_words_are_counted_though_their_features_are_spread():
+    rng = np.random.default_rng(0)
+    truth, noise = rng.integers(2, size=400), rng.integers(2, size=400)
+    x = np.column_stack([8.0 * truth + rng.normal(size=400), 2.0 * noise + 0.05 * rng.normal(size=400)])
+    right, wrong, none = (held_out_log_likelihood(x, labels, [[1]]) for labels in (truth, noise, np.zeros(400, int)))
+    assert right > none + 0.2 and abs(wrong - none) < 0.1
+    assert held_out_log_likelihood(x, noise) > held_out_log_likelihood(x, truth)  # what the words prevent
+    assert held_out_log_likelihood(x[:, 1:], noise, [[0]]) == pytest.approx(np.log(0.5), abs=0.02)
