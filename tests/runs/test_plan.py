@@ -59,6 +59,7 @@ def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
     ("changes", "expected"),
     [
         ({"n_clusters": 0}, "n_clusters must be positive, got 0"),
+        ({"number": [7]}, "number must be a group of settings"),
         ({"seed": -1}, "seed must lie between 0 and"),
         ({"seed": True}, "seed must be a whole number"),
         ({"method": 3}, "method must be text, got 3"),
