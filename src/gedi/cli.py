@@ -11,7 +11,7 @@ from typing import Any, get_args
 from rich.markup import escape
 
 from gedi import __version__
-from gedi.commands.arguments import Parser, column_names, minutes, one_of, port, seconds, seed, training_flags
+from gedi.commands.arguments import Parser, clusters, column_names, minutes, one_of, port, seconds, seed, training_flags
 from gedi.commands.catalogue import run_datasets, run_fetch, run_methods
 from gedi.commands.completion import SHELLS, run_completion
 from gedi.commands.fit import run_fit, run_resume
@@ -21,7 +21,7 @@ from gedi.commands.reproduce import run_demo, run_reproduce
 from gedi.commands.terminal import err, say
 from gedi.errors import ConfigError, GediError
 from gedi.experiments import EXPERIMENTS, SCALES
-from gedi.settings import types_of
+from gedi.settings import AUTO, types_of
 from gedi.training.hardware import Hardware
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS
@@ -85,7 +85,8 @@ def build_parser() -> Parser:
     data.add_argument("--raw", action="store_true", help="refuse tables that hold anything but numbers")
     data.add_argument("--skip-broken", action="store_true", help=SKIP)
     model = fit.add_argument_group("model")
-    model.add_argument("--n-clusters", type=int, required=True, metavar="C", help="how many clusters to find")
+    help = "how many clusters to find; auto finds the number, too (default: auto)"
+    model.add_argument("--n-clusters", type=clusters, default=AUTO, metavar="C", help=help)
     named(model, "method", METHODS, "what to train (default: gedi); see gedi methods", default="gedi")
     named(model, "preset", PRESETS, PRESET)
     model.add_argument("--minutes", type=minutes, metavar="M", help="train for about M minutes (docs/runs.md)")

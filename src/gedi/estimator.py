@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
@@ -25,6 +25,7 @@ from gedi.data.mixed import read_frame
 from gedi.data.recipe import TableRecipe
 from gedi.data.surprises import Surprises
 from gedi.errors import ConfigError, DataError
+from gedi.settings import AUTO
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS, configure
 
@@ -49,8 +50,8 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
 
     Parameters
     ----------
-    n_clusters : int
-        How many clusters to find.
+    n_clusters : int, "auto" or None
+        How many clusters to find. "auto" or None: found from the rows before training (docs/settings.md).
     preset : str or None
         Named settings: ``gedi.training.presets.PRESETS``. None: chosen from the data's shape.
     method : str
@@ -78,6 +79,8 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         Smoothed objective of the cluster head that was chosen, lower is better; no labels are involved.
     model_ : TrainedModel
         The trained model: its settings (``config``), history, results and network.
+    n_clusters_ : int
+        How many clusters there are.
     n_features_in_ : int
         Columns of the training rows; for images, all their pixels.
     feature_names_in_ : ndarray of str
@@ -99,7 +102,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str | None = 8,
         *,
         preset: str | None = None,
         method: str = "gedi",
@@ -126,6 +129,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         from gedi.training.build import prepare
         from gedi.training.fit import fit_prepared
         from gedi.training.journal import Hooks
+        from gedi.training.number import find_number
         from gedi.training.progress import progress_line
 
         given, image_shape = _as_rows(X)
@@ -134,12 +138,18 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         if _is_frame(given):
             given, table = read_frame(given, "X")
         # One cluster is a density without clusters; scikit-learn's checks expect it to work.
-        rows = check_rows(given, n_clusters=self.n_clusters, fewest_clusters=1, images=image_shape is not None)
+        asked = cast("Any", self.n_clusters)
+        is_auto = _is_auto(asked)
+        rows = check_rows(given, n_clusters=1 if is_auto else asked, fewest_clusters=1, images=image_shape is not None)
         config = self.settings(rows.shape[1], image_shape, has_words=table is not None and bool(table.words))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        ready = prepare(rows, config, self.n_clusters, image_shape=image_shape, groups=groups, table=table)
+        number = find_number(rows, config, seed) if is_auto else None
+        n_clusters: int = asked if number is None else number.chosen
+        ready = prepare(rows, config, n_clusters, image_shape=image_shape, groups=groups, table=table)
         with progress_line() if self.verbose else nullcontext() as report:
             self.model_ = fit_prepared(ready, seed=seed, hooks=Hooks(progress=report))
+        if number is not None:
+            self.model_.results["number"] = number.plain()
         self.model_.results["asked"] = self._asked()
         self._set_learned(rows)
         return self
@@ -297,6 +307,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         return asked
 
     def _set_learned(self, rows: np.ndarray | None) -> None:
+        self.n_clusters_ = self.model_.n_clusters
         self.n_iter_ = self.model_.iterations
         self._n_features_out = self.model_.n_embedding
         self.objective_ = self.model_.results.get("objective")
@@ -349,6 +360,11 @@ def _sample_of(model: TrainedModel, rows: np.ndarray, name: str) -> DataSample:
     from gedi.report.data_sample import sample_of
 
     return sample_of(Dataset(name, rows, None, model.columns))
+
+
+def _is_auto(n_clusters: object) -> bool:
+    """Whether the rows decide how many clusters there are; an array compared with a word would be an array."""
+    return n_clusters is None or (isinstance(n_clusters, str) and n_clusters == AUTO)
 
 
 def _as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:

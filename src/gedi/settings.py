@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from gedi.errors import ConfigError
 
 T = TypeVar("T")
+AUTO = "auto"  # as a number of clusters: the rows decide
 MOST_ENTRIES = 64  # of a list
 DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 # What messages call a type, and which values are accepted for it.

@@ -34,8 +34,8 @@ def test_a_bad_file_is_refused(refused, tmp_path, kind, tiny):
         (1, "at least 2"),
         (0, "at least 2"),
         (-3, "at least 2"),
-        ("two", "int"),
-        (2.5, "int"),
+        ("two", "a whole number or auto"),
+        (2.5, "a whole number or auto"),
     ],
 )
 def test_an_impossible_number_of_clusters_is_refused(refused, home, clusters, expected, tiny):

@@ -36,7 +36,8 @@ def test_the_file_has_these_entries_in_this_order(plan, tmp_path):
     plan.write(tmp_path)
     content = yaml.safe_load((tmp_path / runs.PLAN).read_text())
     names = ["data", "label_column", "drop", "raw", "skip_broken", "rows_sha256", "groups_sha256", "n_clusters"]
-    assert list(content) == [*names, "method", "seed", "hardware", "tensorboard", "minutes", "iterations", "training"]
+    names += ["number", "method", "seed", "hardware", "tensorboard", "minutes", "iterations", "training"]
+    assert list(content) == names
     assert content["hardware"] == {"device": "cpu", "devices": 1, "nodes": 1, "precision": "32", "timeout": 600.0}
 
 
@@ -50,7 +51,7 @@ def changed(plan, folder, **changes):
 
 def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
     names = ("label_column", "drop", "raw", "skip_broken", "groups_sha256", "hardware", "tensorboard", "minutes")
-    newer = dict.fromkeys((*names, "iterations"), "missing")
+    newer = dict.fromkeys((*names, "number", "iterations"), "missing")
     assert Plan.read(changed(plan, tmp_path, unknown=3, **newer)) == plan
 
 
@@ -58,6 +59,7 @@ def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
     ("changes", "expected"),
     [
         ({"n_clusters": 0}, "n_clusters must be positive, got 0"),
+        ({"number": [7]}, "number must be a group of settings"),
         ({"seed": -1}, "seed must lie between 0 and"),
         ({"seed": True}, "seed must be a whole number"),
         ({"method": 3}, "method must be text, got 3"),

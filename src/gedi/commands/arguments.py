@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import yaml
 
 from gedi.errors import ConfigError
+from gedi.settings import AUTO
 
 
 class Formatter(argparse.HelpFormatter):
@@ -125,6 +126,16 @@ def one_of(what: str, names: Iterable[str]) -> Callable[[str], str]:
         return text
 
     return convert
+
+
+def clusters(text: str) -> int | str:
+    """A number of clusters, or the word that leaves it to the rows."""
+    if text == AUTO:
+        return AUTO
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number or {AUTO}, got {text!r}") from None
 
 
 def column_names(text: str) -> list[str]:

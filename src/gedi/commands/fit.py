@@ -14,7 +14,7 @@ from gedi.commands.columns import say_columns
 from gedi.commands.report import write_run_report
 from gedi.commands.terminal import err, out, say, stop_on_signal
 from gedi.errors import ConfigError, DataError
-from gedi.settings import make
+from gedi.settings import AUTO, make
 from gedi.training.hardware import Hardware
 
 if TYPE_CHECKING:
@@ -39,15 +39,18 @@ def run_fit(args: argparse.Namespace) -> None:
     folder = Path(args.out)
     reading = {"label_column": args.label_column, "drop": args.drop, "raw": args.raw, "skip_broken": args.skip_broken}
     data = load(args.data, seed=args.seed, **reading)
-    rows = _checked(data, args.n_clusters)
+    rows = _checked(data, 2 if args.n_clusters == AUTO else args.n_clusters)
     config = _settings(args, rows.shape[1], data)
+    begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
+    n_clusters, number = _number(args, rows, config, begun)
     rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
     plan = runs.Plan(
         data=_to_find_again(args.data),
         **reading,
         rows_sha256=rows_sha256,
         groups_sha256=groups_sha256,
-        n_clusters=args.n_clusters,
+        n_clusters=n_clusters,
+        number=number,
         method=args.method,
         seed=args.seed,
         hardware=_hardware(args, Hardware()),
@@ -59,8 +62,7 @@ def run_fit(args: argparse.Namespace) -> None:
         raise ConfigError(
             "--minutes does not work with several processes, whose cost cannot be estimated: leave it out."
         )
-    if args.resume and (folder / runs.PLAN).is_file():
-        begun = runs.Plan.read(folder)
+    if begun is not None:
         if changed := [words for name, words in SAME.items() if getattr(begun, name) != getattr(plan, name)]:
             raise ConfigError(
                 f"{folder} was started with a different {changed[0]}: use gedi resume {folder}, or another --out."
@@ -68,7 +70,7 @@ def run_fit(args: argparse.Namespace) -> None:
         if not _is_finished(folder):
             _continue_run(folder, replace(begun, hardware=plan.hardware), data, rows, found, args.save_every)
         return
-    check_sizes(config, rows.shape[1], args.n_clusters, data.image_shape)
+    check_sizes(config, rows.shape[1], n_clusters, data.image_shape)
     if not is_first_process():
         _train(folder, plan, data, rows, _prepared(plan, data, rows), args.save_every)
         return
@@ -81,6 +83,22 @@ def run_fit(args: argparse.Namespace) -> None:
             say(err, line)
         plan, ready = _timed(folder, plan, ready, given=len(rows))
         _train(folder, plan, data, rows, ready, args.save_every)
+
+
+def _number(
+    args: argparse.Namespace, rows: Any, config: TrainingConfig, begun: Plan | None
+) -> tuple[int, dict[str, Any]]:
+    """How many clusters to find: as asked for, as the run was begun, or as the rows say; and why."""
+    if args.n_clusters != AUTO:
+        return args.n_clusters, {}
+    if begun is not None:
+        return begun.n_clusters, begun.number
+    from gedi.training.number import find_number
+
+    say(err, "looking for the number of clusters")
+    found = find_number(rows, config, args.seed)
+    say(err, found.in_words())
+    return found.chosen, found.plain()
 
 
 def run_resume(args: argparse.Namespace) -> None:
@@ -146,6 +164,8 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
     about = {"data": data.name, "method": plan.method, "hardware": asdict(plan.hardware)}
     if data.feature_names and Path(plan.data).is_absolute():
         about["columns"] = data.feature_names  # new data is read by these names
+    if plan.number:
+        about["number"] = plan.number
     if data.unreadable:
         about["unreadable"] = data.unreadable
     try:

@@ -4,6 +4,7 @@ from gedi.evaluation.agreement import accuracy, ami, ari, clustering_scores, lab
 from gedi.evaluation.features import knn_accuracy, linear_probe, sgd_probe
 from gedi.evaluation.fid import feature_frechet, frechet_distance, inception_fid
 from gedi.evaluation.ood import auroc, density_scores, foreign_rows, ood_scores, typicality
+from gedi.evaluation.outliers import outlier_scores, tail_scores
 from gedi.evaluation.recognition import Recogniser, sample_scores, train_recogniser
 
 __all__ = [
@@ -24,8 +25,10 @@ __all__ = [
     "nmi",
     "nmi_batch64",
     "ood_scores",
+    "outlier_scores",
     "sample_scores",
     "sgd_probe",
+    "tail_scores",
     "train_recogniser",
     "typicality",
 ]

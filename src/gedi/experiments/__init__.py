@@ -115,6 +115,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("table-divergence", "table_stability_divergence", laptop_seeds=3),
         Experiment("table-clustering", "table_clustering", takes_data=True),
         Experiment("table-verdict", "table_verdict", laptop_seeds=2, takes_data=True),
+        Experiment("table-anomaly", "table_anomaly", takes_data=True),
     )
 }
 

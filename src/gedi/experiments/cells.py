@@ -42,6 +42,7 @@ from gedi.training.start import tightest_kmeans
 
 CELLS, MODELS = "cells.jsonl", "models"
 WATCHED = ("generative", "energy_size")  # terms whose largest value shows how calm a fit was
+HEADLINES = {"nmi": "NMI", "auroc": "AUROC"}  # the first that a cell has is shown as its result
 Measured = dict[str, Any]
 THIN = 0.02  # standard deviation of the noise in columns added to a toy
 MOST = 10_000  # log p is computed for at most this many test rows
@@ -260,7 +261,7 @@ def run_cells(
             _append(out / CELLS, measured)
             found[measured["key"]] = measured
             left = (time.monotonic() - began) / done * (len(missing) - done)
-            result = "diverged" if "diverged" in measured else f"NMI {measured['nmi']:.3f}"
+            result = "diverged" if "diverged" in measured else _headline(measured)
             time_left = f", about {duration(left)} left" if done < len(missing) else ""
             taken = duration(measured["seconds"])
             say(f"{done}/{len(missing)}  {missing[measured['key']]}: {result}, {taken}{time_left}")
@@ -277,9 +278,14 @@ def read_cells(path: Path) -> dict[str, Measured]:
             measured = json.loads(line)
         except json.JSONDecodeError:
             continue
-        if isinstance(measured, dict) and {"key", "cell", "nmi"} <= measured.keys():
+        if isinstance(measured, dict) and {"key", "cell"} <= measured.keys() and HEADLINES.keys() & measured.keys():
             found[measured["key"]] = measured
     return found
+
+
+def _headline(measured: Measured) -> str:
+    name = next(name for name in HEADLINES if name in measured)
+    return f"{HEADLINES[name]} {measured[name]:.3f}"
 
 
 def _append(path: Path, measured: Measured) -> None:

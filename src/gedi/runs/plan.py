@@ -54,6 +54,7 @@ class Plan:
     rows_sha256: str
     groups_sha256: str | None = None  # of the groups that came with the rows
     n_clusters: Count
+    number: dict = field(default_factory=dict)  # how it was found, if it was not given
     method: str
     seed: Annotated[int, SEED]
     hardware: Annotated[Hardware, AFFORDABLE] = field(default_factory=Hardware)

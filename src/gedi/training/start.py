@@ -131,10 +131,28 @@ class Cut(NamedTuple):
         return self.clusters[pairwise_distances_argmin(points, self.centres)]
 
 
+class Graph(NamedTuple):
+    """Micro-clusters at ``centres`` [nodes, d]; ``edges`` [nodes, nodes] count the walks between them."""
+
+    centres: np.ndarray
+    edges: np.ndarray
+
+    def cut(self, n_clusters: int, seed: int) -> Cut:
+        """Group the nodes so that few walks cross between groups: a normalised cut (spectral clustering)."""
+        return Cut(self.centres, _spectral(self.edges, n_clusters, seed))
+
+
 def cut_graph(
     points: np.ndarray, ends: list[np.ndarray], n_clusters: int, *, nodes: int, seed: int, fewest: int = 0
 ) -> Cut:
-    """Group the points so that few walks cross between groups: a normalised cut (spectral clustering).
+    """Group the points so that few walks cross between groups; see `graph_of` for the graph that is cut."""
+    return graph_of(points, ends, n_clusters, nodes=nodes, seed=seed, fewest=fewest).cut(n_clusters, seed)
+
+
+def graph_of(
+    points: np.ndarray, ends: list[np.ndarray], at_least: int, *, nodes: int, seed: int, fewest: int = 0
+) -> Graph:
+    """The graph of walks between points, with at least ``at_least`` nodes.
 
     ``ends[k][i]`` is where the k-th walk from point i ended. The graph's nodes are micro-clusters of the points, and
     every walk is an edge from its point's node to the node nearest to its end. The similarity is the model's own, not
@@ -142,15 +160,15 @@ def cut_graph(
     nearest one. Otherwise an outlier, whose few walks all stay with it, would be the cheapest cut there is.
     """
     # A node of fewer than ten points says little about where its walks go, and a few outliers would make one.
-    place, centres = tightest_kmeans(points, max(n_clusters, min(nodes, len(points) // 10)), seed)
+    place, centres = tightest_kmeans(points, max(at_least, min(nodes, len(points) // 10)), seed)
     large = np.bincount(place, minlength=len(centres)) >= fewest
-    if large.sum() >= n_clusters:
+    if large.sum() >= at_least:
         centres = centres[large]
         place = pairwise_distances_argmin(points, centres)
     edges = np.zeros((len(centres), len(centres)))
     for end in ends:
         np.add.at(edges, (place, pairwise_distances_argmin(end, centres)), 1.0)
-    return Cut(centres, _spectral(edges + edges.T, n_clusters, seed))
+    return Graph(centres, edges + edges.T)
 
 
 def _spectral(edges: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:

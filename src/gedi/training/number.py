@@ -1,0 +1,140 @@
+"""How many clusters there are: where halves of the rows agree, and their graph has a gap. No labels are involved."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import eigvalsh
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
+
+from gedi.data import Scaler
+from gedi.data.neighbours import main_directions, nearest_neighbours
+from gedi.errors import ConfigError
+from gedi.training.config import TrainingConfig
+from gedi.training.start import NEIGHBOURS, Graph, graph_of
+
+MOST_ROWS = 1_500  # of more rows, a random choice of this size
+ROWS_EACH = 20  # rows that a cluster needs on average
+EVERY, MOST = 10, 45  # all numbers are tried up to the first; up to the second, the three with the largest gaps
+SPLITS = 3  # into halves
+NODES, FEWEST = 150, 5  # of a graph: nodes, and rows that a node needs
+PER_LOG = 0.07  # what a number e times as large is worth: merging clusters is stable, too
+PER_GAP = 0.15  # what a gap e times as large is worth
+FLOOR = 0.01  # eigenvalues nearer to 1 than this are about 1
+
+STABLE, CLEAR = 0.6, 0.9  # agreement from which clusters are stable, and clear
+NOTHING = "no clear clusters"
+
+Halves = list[tuple[tuple[np.ndarray, np.ndarray], list[Graph]]]  # per split, both halves and their graphs
+
+
+class Evidence(NamedTuple):
+    """What speaks for a number of clusters."""
+
+    agreement: float  # of clusterings of halves (ARI; 1: always, 0: by chance), by the better kind of clustering
+    gap: float  # how much further from 1 the next eigenvalue of the graph of neighbours is; 1: there is no gap
+
+    def score(self, k: int) -> float:
+        return self.agreement + PER_LOG * float(np.log(k)) + PER_GAP * float(np.log(self.gap))
+
+
+@dataclass(frozen=True)
+class Number:
+    """The number of clusters that was found, and why."""
+
+    chosen: int
+    runner_up: int | None
+    sure: str
+    agreement: float
+    curve: dict[int, float]
+
+    def plain(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        curve = {str(k): round(score, 4) for k, score in sorted(self.curve.items())}
+        told = {"chosen": self.chosen, "runner_up": self.runner_up, "sure": self.sure}
+        return told | {"agreement": round(self.agreement, 4), "curve": curve}
+
+    def in_words(self) -> str:
+        """One sentence for the user."""
+        second = "" if self.runner_up is None else f"; the runner-up is {self.runner_up}"
+        return f"found {self.chosen} clusters ({self.sure}: halves of the rows agree to {self.agreement:.0%}){second}"
+
+
+def find_number(x: np.ndarray, config: TrainingConfig, seed: int) -> Number:
+    """The number of clusters of checked rows [n, d]; the same rows and seed give the same number.
+
+    Two things speak for a number k. *Stability* (Lange et al., 2004): two kinds of clustering, a cut of the graph of
+    neighbours and a Gaussian mixture, are fitted to both halves of the rows, and extended to all rows. Clusters that
+    are really there are found in both halves; others depend on which rows were drawn. *Eigengap* (von Luxburg, 2007):
+    k clusters that are nearly separate in the graph of neighbours have k eigenvalues near 1, and the next is smaller.
+    """
+    if "symbolic" in config.objective:
+        raise ConfigError("A constraint fixes the number of clusters: give n_clusters instead of auto.")
+    rng = np.random.default_rng(seed)
+    some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
+    rows = main_directions(Scaler().fit(x, mode=config.scaling).transform(np.asarray(x[some]))).astype(np.float64)
+    if len(rows) < 2 * ROWS_EACH:
+        return Number(min(2, len(rows)), None, NOTHING, 0.0, {})
+    most = min(MOST, len(rows) // ROWS_EACH)
+    gaps, halves = eigengaps(rows, most), split(rows, most, rng)
+    many = sorted((k for k in gaps if k > EVERY), key=lambda k: -gaps[k])[:3]
+    return judge({k: Evidence(agreement(rows, halves, k), gaps[k]) for k in gaps if k <= EVERY or k in many})
+
+
+def judge(found: dict[int, Evidence]) -> Number:
+    """The number with the best score; numbers whose clusters depend on which rows were drawn do not count."""
+    curve = {k: evidence.score(k) for k, evidence in found.items()}
+    ranked = sorted(curve, key=lambda k: -curve[k])
+    stable = [k for k in ranked if found[k].agreement >= STABLE]
+    chosen = stable[0] if stable else min(ranked)
+    runner_up = next((k for k in [*stable, *ranked] if k != chosen), None)
+    sure = NOTHING if not stable else "clear" if found[chosen].agreement >= CLEAR else "unsure"
+    return Number(chosen, runner_up, sure, found[chosen].agreement, curve)
+
+
+def eigengaps(rows: np.ndarray, most: int) -> dict[int, float]:
+    """For every number from 2 to ``most``, how much further from 1 the next eigenvalue of the graph is."""
+    n = len(rows)
+    near = nearest_neighbours(rows, NEIGHBOURS).places
+    edges = np.zeros((n, n))
+    np.add.at(edges, (np.repeat(np.arange(n), near.shape[1]), near.ravel()), 1.0)
+    edges += edges.T
+    root = np.sqrt(edges.sum(1))
+    # All of them, not a few by Lanczos: separate components have the same eigenvalue, 1, which it finds only once.
+    values = eigvalsh(edges / np.outer(root, root), subset_by_index=(n - most - 1, n - 1))
+    away = np.maximum(1.0 - np.sort(values)[::-1], 0.0) + FLOOR
+    return {k: float(away[k] / away[k - 1]) for k in range(2, most + 1)}
+
+
+def agreement(rows: np.ndarray, halves: Halves, k: int) -> float:
+    """How far clusterings of halves agree on all rows, by the kind of clustering that agrees better."""
+    cuts = [[graph.cut(k, 0).labels(rows) for graph in graphs] for _, graphs in halves]
+    mixtures = [[_mixture(half, k).predict(rows) for half in both] for both, _ in halves]
+    return max(float(np.mean([adjusted_rand_score(*labels) for labels in kind])) for kind in (cuts, mixtures))
+
+
+def split(rows: np.ndarray, most: int, rng: np.random.Generator) -> Halves:
+    """Both halves of the rows, and their graphs of neighbours, for several random splits."""
+    found: Halves = []
+    for _ in range(SPLITS):
+        half = rng.permutation(len(rows)) % 2 == 0
+        both = (rows[half], rows[~half])
+        found.append((both, [_graph(some, most) for some in both]))
+    return found
+
+
+def _graph(rows: np.ndarray, most: int) -> Graph:
+    near = nearest_neighbours(rows, NEIGHBOURS).places
+    ends = [rows[near[:, i]] for i in range(near.shape[1])]
+    return graph_of(rows, ends, most, nodes=NODES, seed=0, fewest=FEWEST)
+
+
+def _mixture(rows: np.ndarray, k: int) -> GaussianMixture:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return GaussianMixture(k, reg_covar=1e-3, random_state=0).fit(rows)

@@ -1,0 +1,78 @@
+"""The number of clusters: found from the rows alone, the same every time, and with a word on how sure it is."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from gedi import GEDI
+from gedi.data import toys
+from gedi.errors import ConfigError, DataError
+from gedi.training.number import eigengaps, find_number
+from gedi.training.presets import configure
+
+
+def found(x, seed=0):
+    return find_number(np.asarray(x, dtype=float), configure(None, "gedi", n_features=x.shape[1]), seed)
+
+
+@pytest.mark.parametrize(("k", "columns"), [(3, 2), (5, 10)])
+def test_clear_groups_are_counted(k, columns):
+    x, _ = make_blobs(400, centers=k, n_features=columns, cluster_std=0.5, random_state=1)
+    number = found(x)
+    assert number.chosen == k and number.sure == "clear" and number.runner_up != k
+    assert max(number.curve, key=lambda n: number.curve[n]) == k
+    assert number.plain()["curve"][str(k)] == pytest.approx(number.curve[k], abs=1e-4)
+    assert number.in_words().startswith(f"found {k} clusters (clear")
+
+
+def test_shapes_are_counted_too():
+    number = found(toys.moons(1500, seed=0)[0])
+    assert number.chosen == 2 and number.sure == "clear"
+
+
+def test_noise_has_no_clear_clusters():
+    number = found(np.random.default_rng(0).normal(size=(500, 3)))
+    assert number.sure == "no clear clusters" and number.chosen <= 3
+
+
+def test_the_same_rows_and_seed_give_the_same_number_in_any_units():
+    x = make_blobs(300, centers=4, random_state=3)[0]
+    assert found(x) == found(x)
+    assert found(x).chosen == found(1000 * x + 7).chosen
+
+
+@pytest.mark.parametrize("rows", [2, 5, 7, 45])
+def test_few_rows_are_no_failure(rows):
+    x = np.random.default_rng(0).normal(size=(rows, 2))
+    assert 1 <= found(x).chosen <= rows
+
+
+def test_identical_rows_are_no_failure():
+    assert found(np.ones((50, 2))).chosen >= 1
+
+
+def test_separate_groups_leave_a_gap_after_their_number():
+    x = make_blobs(300, centers=4, cluster_std=0.2, random_state=3)[0]
+    gaps = eigengaps(x, 10)
+    assert list(gaps) == list(range(2, 11)) and max(gaps, key=lambda k: gaps[k]) == 4
+
+
+@pytest.mark.parametrize("word", ["auto", None])
+def test_the_estimator_finds_it(word):
+    x = make_blobs(200, centers=3, cluster_std=0.3, random_state=0)[0]
+    tiny = {"step1.iterations": 3, "step2.iterations": 3}
+    model = GEDI(n_clusters=word, preset="smoke", training=tiny, random_state=0).fit(x)
+    assert model.n_clusters_ == 3 == model.predict_proba(x).shape[1] and model.n_clusters is word
+    assert model.model_.results["number"]["chosen"] == 3
+    assert "number" not in GEDI(n_clusters=2, preset="smoke", training=tiny).fit(x).model_.results
+
+
+def test_other_words_are_refused():
+    with pytest.raises(DataError, match="whole number, got 'many'"):
+        GEDI(n_clusters="many", preset="smoke").fit(np.random.default_rng(0).normal(size=(20, 2)))
+
+
+def test_a_constraint_needs_a_number():
+    model = GEDI(n_clusters="auto", constraint="a, b : 2\na != b", preset="smoke")
+    with pytest.raises(ConfigError, match="give n_clusters instead of auto"):
+        model.fit(np.random.default_rng(0).normal(size=(20, 2)))
