@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 from pathlib import Path
 
 import yaml
 
 from gedi.experiments import SCALES, budget
-from gedi.experiments.image_cells import ABLATIONS, METHODS, ROWS, TITLES, ImageCell, cells_of
-from gedi.training.config import gedi_objective
+from gedi.experiments.image_cells import ABLATIONS, METHODS, ROWS, SHAPE, TITLES, ImageCell, cells_of
+from gedi.training.presets import preset
 
 TABLES = {"table2": METHODS, "table3": [row for row in ABLATIONS if row not in METHODS]}  # GEDI itself is in both
 
@@ -34,7 +35,8 @@ def content(path: str, cell: ImageCell) -> str:
     scale, name = Path(path).parent.name, Path(path).stem
     settings = cell.settings()
     # A term missing from the file would keep the preset's value, so terms that are left out are written as null.
-    settings["objective"] |= {family: None for family in gedi_objective() if family not in settings["objective"]}
+    of_preset = preset(None, n_features=math.prod(SHAPE), image_shape=SHAPE).objective
+    settings["objective"] |= {family: None for family in of_preset if family not in settings["objective"]}
     method = "" if cell.method == "gedi" else f" --method {cell.method}"
     lines = [
         f"# Table {name[len('table')]} of the paper, {ROWS[cell.row].title} on {TITLES[cell.dataset]}, scale {scale}:",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from gedi.experiments import Budget, cells
 from gedi.experiments.cells import CELLS, MODELS, UNTRAINED, Cell, Measured, cell_data, read_cells
 from gedi.experiments.scores import CLASSES, drawn, of_image_fit, of_samples
 from gedi.experiments.tabulate import NAMES
+from gedi.objectives.generative import MOST_NUMBERS
 from gedi.training.config import TrainingConfig
 from gedi.training.presets import preset
 from gedi.training.state import TRAINED
@@ -126,7 +128,7 @@ def per_iteration(config: TrainingConfig, stage: str) -> float:
     if "generative" in terms:  # updates on data and on samples, and the chains that lead to the samples
         density, every = 2 * UPDATE + GRADIENT * config.sampler.steps, terms["generative"].every
         if not terms["generative"].needs_samples:
-            density = DENOISING * min(1.0, (getattr(terms["generative"], "rows", None) or size) / size)
+            density = DENOISING * min(1.0, MOST_NUMBERS / math.prod(SHAPE) / size)
     if stage == "step1":
         return size * density
     views: float = 2 * UPDATE

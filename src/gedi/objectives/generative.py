@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gedi.nets.densities import Support
     from gedi.objectives.views import Views
 
+MOST_NUMBERS = 2**19  # of a batch that a score is matched on: the gradient of a gradient takes time and memory
+
 
 def contrastive_divergence(log_p_data: torch.Tensor, log_p_samples: torch.Tensor) -> torch.Tensor:
     """Surrogate whose gradient is that of CE(p, p_Psi) per sample (Eq. 12).
@@ -144,7 +146,6 @@ class Denoising(Generative):
     kind: str = "denoising"
     reads_encoder: ClassVar[bool] = True
     base: Natural = 50  # principal directions in which the Gaussian knows the data's variances; 0: no Gaussian
-    rows: Count | None = None  # of a batch, at most: the gradient of a gradient takes time and memory; None: all
     equation: ClassVar[str] = "Eq. 8, by its score"
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
@@ -155,7 +156,8 @@ class Denoising(Generative):
             x = x.requires_grad_()
             return torch.autograd.grad(views.apply(views.net.log_density, x).sum(), x, create_graph=True)[0]
 
-        error = denoising_error(live_score, views.x[: self.rows], views.data_noise, views.noise)
+        x = views.x[: max(1, MOST_NUMBERS // views.x.shape[1])]
+        error = denoising_error(live_score, x, views.data_noise, views.noise)
         return {"denoising": Loss(views.gather(error.reshape(1)).mean(), self.weight)}
 
 
