@@ -80,5 +80,7 @@ def test_search_works_in_pages_opened_as_files(site, request):
     page.fill("[data-md-component=search-query]", "missing values", force=True)
     page.wait_for_selector(".md-search-result__link", state="attached")
     found = page.eval_on_selector_all(".md-search-result__link", "links => links.map((link) => link.href)")
-    assert any(link.startswith(f"{(site / 'quickstart.html').as_uri()}#words-dates-and-missing-values") for link in found), found
+    assert any(
+        link.startswith(f"{(site / 'quickstart.html').as_uri()}#words-dates-and-missing-values") for link in found
+    ), found
     assert complaints == []
