@@ -21,13 +21,14 @@ from playwright.sync_api import Page, sync_playwright
 
 from gedi import runs
 from gedi.cli import main
-from gedi.data import load
+from gedi.data.customers import customers
 from gedi.explore import ExploreServer, Site, find_examples
 
 IMAGES = Path(__file__).parent / "images"
-SIZE = {"width": 1280, "height": 960}
+SIZE = {"width": 1280, "height": 900}
 PATIENCE = 120_000  # milliseconds: a busy machine is not a broken page
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+CUSTOMERS = 800  # rows of the table
 LONGER_SMOKE = ["--preset", "smoke", "--training.step1.iterations", "400", "--training.step2.iterations", "200"]
 ALL_STEPS = ["--training.step2.iterations", "600"]  # a method with one step gets the iterations of both
 SHORT_DIGITS = ["--preset", "digits", "--training.step1.iterations", "20"]
@@ -71,33 +72,38 @@ def shoot(page: Page, name: str, section: str | None = None) -> None:
 
 def make(work: Path, chromium: str) -> None:
     IMAGES.mkdir(exist_ok=True)
-    points = "a,b\n" + "\n".join(f"{a:.3f},{b:.3f}" for a, b in load("moons", n=8, seed=7).x) + "\n3.0,3.0\n"
+    work.mkdir(exist_ok=True)
+    table, _ = customers(CUSTOMERS)
+    table.to_csv(work / "customers.csv", index=False)
+    new = customers(40, seed=1)[0].to_csv(index=False).encode()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS, timeout=PATIENCE)
         page = browser.new_context(viewport=SIZE, color_scheme="light").new_page()  # type: ignore[arg-type]
         page.set_default_timeout(PATIENCE)
 
-        moons = fit(work / "moons", "moons", 2, *LONGER_SMOKE)
-        open_report(page, moons / "report.html")
-        shoot(page, "report-moons", "#plane")
+        shop = fit(work / "customers", str(work / "customers.csv"), 4, *LONGER_SMOKE)
+        open_report(page, shop / "report.html")
+        shoot(page, "report-customers")
 
-        with served(moons) as address:
+        with served(shop) as address:
             page.goto(address)
-            page.set_input_files("#file", {"name": "new.csv", "mimeType": "text/csv", "buffer": points.encode()})
             page.wait_for_selector("#rows:not([hidden])")
+            page.set_input_files("#file", {"name": "new.csv", "mimeType": "text/csv", "buffer": new})
+            page.wait_for_selector("#example", state="hidden")
             shoot(page, "explore")
             page.goto("about:blank")  # otherwise the server waits for the page's open connection
 
+        moons = fit(work / "moons", "moons", 2, *LONGER_SMOKE)
         other = fit(work / "moons-swav", "moons", 2, "--preset", "smoke", "--method", "swav", *ALL_STEPS)
         comparison = work / "comparison.html"
-        if not comparison.exists() and main(["report", str(moons), str(other), "--out", str(comparison)]) != 0:
+        if main(["report", str(moons), str(other), "--out", str(comparison)]) != 0:
             raise SystemExit("gedi report failed")
         open_report(page, comparison)
         shoot(page, "comparison")
 
         digits = fit(work / "digits", "digits", 10, *SHORT_DIGITS)
         open_report(page, digits / "report.html")
-        shoot(page, "report-digits", "#exemplars")
+        shoot(page, "report-digits")
         browser.close()
 
 

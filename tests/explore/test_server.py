@@ -176,7 +176,7 @@ def test_a_body_longer_than_its_length_is_cut_there(server):
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as client:
         client.sendall(post_head(server, 4) + b"1,2\n" + b"GET /../../etc/passwd HTTP/1.1\r\n\r\n")
         said = b"".join(iter(lambda: client.recv(65536), b""))
-    assert said.startswith(b"HTTP/1.0 200") and b'"rows": 1,' in said and said.count(b"HTTP/1.0") == 1
+    assert said.startswith(b"HTTP/1.0 200") and said.count(b'"row":') == 1 == said.count(b"HTTP/1.0")
 
 
 def test_a_body_that_stops_short_is_refused(server):

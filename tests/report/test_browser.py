@@ -106,6 +106,15 @@ def test_rivals_and_labels_are_one_click_away_on_the_same_map(opened, moons_run)
     assert groups() == own
 
 
+def test_a_command_is_copied_with_one_click(opened, moons_run):
+    page = opened(moons_run / "report.html", permissions=["clipboard-read", "clipboard-write"])
+    code, button = page.locator("#answer .try code"), page.locator("#answer .try .copy")
+    assert code.inner_text().startswith("gedi fit ")
+    button.click()
+    wait_until(page, "document.querySelector('#answer .try .copy').textContent === 'copied'")
+    assert page.evaluate("navigator.clipboard.readText()") == code.inner_text()
+
+
 def test_pointing_at_a_row_shows_its_number_and_values(opened, runs_of_other_columns):
     (run, _), table = runs_of_other_columns
     page = opened(run / "report.html")

@@ -31,6 +31,11 @@ def own_part(page):
     return re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
 
 
+def without_commands(page):
+    """The page without commands to paste, which name the folder of the run."""
+    return re.sub(r"<code>gedi fit .*?</code>", "", page)
+
+
 @pytest.fixture
 def copy(tmp_path):
     """A function that copies a run, for a test to change."""
@@ -69,7 +74,7 @@ def test_the_answer_is_in_the_datas_own_words(runs_of_other_columns):
     answer = page[page.index('<section id="answer"') : page.index('<section id="map"')]
     said = {(a, b) for a, b in re.findall(r"<b>[bc]</b> (\S+) \(others (\S+)\)", answer)}
     assert said and all({round(float(a)), round(float(b))} == {0, 6} for a, b in said)
-    assert re.search(r'Clusters: <span class="badge (good|fair|poor)">', answer)
+    assert re.search(r'Clusters: <span class="badge (good|fair|poor|not-graded)">', answer)
     assert len(re.findall(r"row \d+</td>", answer)) == 2, "one typical row of each cluster, by its own number"
 
 
@@ -161,7 +166,7 @@ def test_the_page_can_be_made_again_when_the_data_is_gone(image_run, copy):
     (run / "report.html").unlink()
     assert report(run) == 0
     again = text_of(run / "report.html")
-    assert again.replace("elsewhere-now", "image-run") == before
+    assert without_commands(again).replace("elsewhere-now", "image-run") == without_commands(before)
 
 
 @pytest.fixture
@@ -183,7 +188,9 @@ def test_a_model_in_memory_is_not_read_and_gives_the_same_page(moons_run, copy, 
     model.results = {}  # the results are those that were written: a fit adds some as it saves them
     (run / "report.html").unlink(missing_ok=True)
     write_run_report(run, None, model)
-    assert loads == [run] and text_of(run / "report.html") == text_of(moons_run / "report.html")
+    assert loads == [run] and without_commands(text_of(run / "report.html")) == without_commands(
+        text_of(moons_run / "report.html")
+    )
 
 
 def test_data_given_by_hand_stands_in_for_the_sample(moons_run, copy, tmp_path):

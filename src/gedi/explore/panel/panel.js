@@ -95,11 +95,11 @@ function columns() {
     ...(several ? [{ title: "File", key: "file", value: (row) => row.file }] : []),
     { title: "Row", key: "row", value: (row) => row.row, order: (row) => row.place },
     ...(about.image ? [{ title: "Image", value: () => "", cell: (row) => (row.picture ? picture(row.picture, row.row) : "–") }] : []),
-    ...about.columns.map((name, i) => ({ title: name, key: name, number: rows.every((row) => typeof row.values[i] !== "string"), value: (row) => row.values[i], cell: (row) => short(row.values[i]) })),
     { title: "Cluster", key: "cluster", value: (row) => row.cluster, cell: (row) => chip(row.cluster) },
     { title: "Probability", key: "probability", value: (row) => row.probability, cell: probability },
+    ...(about.density ? [{ title: "Familiarity", key: "familiarity", value: (row) => row.familiarity, cell: familiarity, order: (row) => row.below }] : []),
+    ...about.columns.map((name, i) => ({ title: name, key: name, number: rows.every((row) => typeof row.values[i] !== "string"), value: (row) => row.values[i], cell: (row) => short(row.values[i]) })),
     ...(!about.density ? [] : [
-      { title: "Familiarity", key: "familiarity", value: (row) => row.familiarity, cell: familiarity, order: (row) => row.below },
       { title: "Typicality (log p)", key: "log_density", number: true, value: (row) => row.log_density, cell: (row) => short(row.log_density) },
       { title: "OOD score", key: "ood_score", number: true, value: (row) => row.ood_score, cell: (row) => short(row.ood_score) },
     ]),
