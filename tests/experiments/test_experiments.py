@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from gedi import GEDI, experiments
 from gedi.data import toys
 from gedi.errors import ConfigError, DataError
-from gedi.experiments import EXPERIMENTS, budget, cells, find, paper, table1, table_parts
+from gedi.experiments import EXPERIMENTS, budget, cells, find, paper, table1, table_mixed, table_parts
 from gedi.experiments.cells import Cell, DivergedError, cell_data
 from gedi.experiments.fig_landscapes import draw_landscape
 from gedi.experiments.image_cells import ROWS, cells_of
@@ -396,3 +396,14 @@ def test_the_table_of_mnist_lists_gedi_beside_swav_and_k_means_of_pixels(tmp_pat
     assert 0.4 < float(by_method["k-means of pixels"][1][:4]) < 0.95
     assert float(by_method["random labels"][1]) < 0.2 and "untrained encoder" in by_method
     assert json.loads((tmp_path / "out" / "table-mnist.json").read_text())["groups"]
+
+
+def test_the_table_of_mixed_columns_compares_the_table_itself_with_one_hot_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_mixed, "ROWS", 60)
+    outcome = EXPERIMENTS["table-mixed"].run("smoke", 1, tmp_path, 1, print)
+    assert [row[0] for row in outcome.rows] == ["customers"] * 4 + ["words and noise"] * 4
+    content = json.loads((tmp_path / "table-mixed.json").read_text(encoding="utf-8"))
+    assert {cell["way"] for cell in content["cells"]} == set(table_mixed.WAYS) and content["table"][
+        "rows"
+    ] == outcome.rows
+    assert all(0 <= cell["auroc_shuffled"] <= 1 for cell in content["cells"] if "auroc_shuffled" in cell)

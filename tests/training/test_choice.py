@@ -222,7 +222,7 @@ def test_where_neighbours_judge_a_cut_of_them_has_to_be_clearly_better(at_the_ch
     run.state.starts = torch.as_tensor(np.stack([TRUTH, np.arange(80) < 30]))
     judgements = {40: 0.2, 30: share}
     monkeypatch.setattr(choice, "unexplained", lambda labels, pairs: judgements[int(min(np.bincount(labels)))])
-    monkeypatch.setattr(choice, "held_out_log_likelihood", lambda x, labels: 0.0)
+    monkeypatch.setattr(choice, "held_out_log_likelihood", lambda x, labels, words: 0.0)
     assert compare(run, has_head=False)[0] == winner
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gedi.data import TableRecipe
 from gedi.data.scaled_rows import Rows, joined
 from gedi.nets import GediNet
 from gedi.objectives.generative import settled
@@ -31,11 +32,12 @@ def fit_rows(
     seed: int,
     image_shape: tuple[int, ...] | None = None,
     groups: Any = None,
+    table: TableRecipe | None = None,
     world: World | None = None,
     hooks: Hooks | None = None,
 ) -> TrainedModel:
     """Train on checked rows [n, d] in the user's units; the settings may come from anywhere, and are checked."""
-    ready = prepare(x, check(config), n_clusters, image_shape=image_shape, groups=groups)
+    ready = prepare(x, check(config), n_clusters, image_shape=image_shape, groups=groups, table=table)
     return fit_prepared(ready, seed=seed, world=world, hooks=hooks)
 
 
