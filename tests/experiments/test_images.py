@@ -24,6 +24,7 @@ from gedi.experiments.image_cells import (
     per_iteration,
 )
 from gedi.experiments.scores import CLASSES, INCEPTION
+from gedi.training.config import override
 from gedi.training.presets import preset
 
 LINES = {"table2": 21, "table3": 18, "table-probe": 21, "table-fid": 18, "table-ood": 36}
@@ -134,15 +135,15 @@ def test_on_a_laptop_all_rows_cost_what_gedi_costs(row):
     assert config.augment == gedi.augment
 
 
-def test_passes_are_counted_as_the_engine_makes_them():
-    """For 8 images: step 1; in step 2, two views and a third at the end of the walks."""
-    config = preset("images", n_features=2)
+@pytest.mark.parametrize(("kind", "density"), [("energy", 2 * 3 + 5 * 2), ("denoising", 10)])
+def test_passes_are_counted_as_the_engine_makes_them(kind, density):
+    """For 8 images: step 1, with chains or without; in step 2, two views and a third at the end of the walks."""
+    config = override(preset("images", n_features=2), {"objective.generative.kind": kind})
     for stage in (config.step1, config.step2):
         stage.batch_size, stage.iterations = 8, 10
     config.sampler.steps, config.dam.steps, config.dam.every = 5, 2, 3
     config.objective["generative"].every = 4
     config.objective["clustering"].dam = 1.0
-    density = 2 * 3 + 5 * 2
     step1, step2 = density, 6 + (3 + 2 * 3) / 3 + density / 4
     assert passes(config) == 80 * (step1 + step2)
     hold_to(config, 80 * step1 + 160 * step2)
