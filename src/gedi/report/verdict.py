@@ -43,8 +43,8 @@ LIMITS = {
     "hidden": Limit(0.20, 0.60),  # share of rows in clusters that fall into two
     "behind": Limit(0.15, 0.50),  # crowding beyond that of the best rival
     "confidence": Limit(0.90, 0.70, FAIR),  # mean probability of a row's own cluster: doubt counts, certainty does not
-    "keeps_noise": Limit(0.97, 0.90),  # share of rows that stay in their cluster under a little noise
-    "keeps_walk": Limit(0.97, 0.90),  # ... at the end of a DAM walk
+    "keeps_noise": Limit(0.90, 0.80),  # share of rows that stay in their cluster under a little noise
+    "keeps_walk": Limit(0.90, 0.80),  # ... at the end of a DAM walk
     "largest_share": Limit(0.80, 0.95),  # share of rows in the largest cluster
     "empty": Limit(0, 0.25),  # share of empty clusters
     "spread": Limit(0.10, 0.01),  # of the embedding; 0 if all rows are at one point
