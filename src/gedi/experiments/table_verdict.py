@@ -209,7 +209,7 @@ def _trust(results: Results, half: int | None) -> str:
     good = [m for m in found if grade(m) == "good"]
     true = [m for m in found if m["ami"] >= CLEARLY_TRUE and grade(m) != UNGRADED]
     noise = [m for m in found if m["cell"]["dataset"] in NOISE]
-    where = {None: "All fits", 0: "Seed 0, on which the limits were set", 1: "Seed 1, kept for confirmation"}[half]
+    where = {None: "All fits", 0: "Seed 0, for the limits", 1: "Seed 1, for confirmation"}[half]
     called = sum(grade(m) == "good" for m in true)
     return (
         f"{where}: {sum(map(is_right, good))} of {len(good)} grades 'good' are right (AMI at least {TRUE:g}, or at "
