@@ -225,11 +225,25 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(opened, name, scheme,
     assert page.evaluate(f"{whole}.getClientRects().length") == 1
 
 
+def test_a_chart_never_covers_what_follows_it(opened, wide_run):
+    page = opened(wide_run / "report.html")
+    inside = (
+        "[...document.querySelectorAll('.chart .main-svg')].every((svg) => svg.getBoundingClientRect().bottom"
+        " <= svg.closest('figure').getBoundingClientRect().bottom + 1)"
+    )
+    assert page.evaluate(inside)
+    width = "document.querySelector('[data-chart=map]')._fullLayout.width"
+    before = page.evaluate(width)
+    page.set_viewport_size({"width": 900, "height": 700})
+    wait_until(page, f"{width} < {before}")
+    assert page.evaluate(inside)
+
+
 def test_paper_is_white_and_shows_no_buttons(opened, wide_run):
     page = opened(wide_run / "report.html", color_scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    for hidden in ("nav", ".views", "#training"):
+    for hidden in ("nav", ".views", "#diagnostics"):
         assert page.locator(hidden).is_hidden()
     assert page.locator(".found").is_visible()
 

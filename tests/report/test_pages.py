@@ -13,6 +13,7 @@ from gedi.commands.report import write_run_report
 from gedi.evaluation import nmi
 from gedi.report.data_sample import FILE
 from gedi.report.records import left_out
+from gedi.training.number import Number
 
 LARGEST = {"rows": 3_000_000, "images": 5_000_000}  # bytes
 FOLDED = ["stability", "embedding", "training", "cost", "settings", "provenance"]
@@ -89,11 +90,14 @@ def test_no_page_speaks_the_engineers_language(moons_run, digits_run):
 def test_the_number_of_clusters_found_is_shown_with_its_runner_up(moons_run, copy):
     run = copy(moons_run)
     results = json.loads(text_of(run / "results.json"))
-    number = {"chosen": 2, "runner_up": 3, "sure": False, "curve": {"2": 0.9, "3": 0.8, "4": 0.1}}
+    number = Number(2, 3, "unsure", 0.7, {2: 0.9, 3: 0.8, 4: 0.1}).plain()
     (run / "results.json").write_text(json.dumps(results | {"number": number}))
     assert report(run) == 0
     page = own_part(text_of(run / "report.html"))
-    assert "<strong>2 clusters</strong>, but is not sure; the next best number is 3." in page
+    assert (
+        "<strong>2 clusters</strong>, but is not sure (halves of the rows agree to 70\u00a0%); the runner-up is 3."
+        in page
+    )
     assert 'data-chart="number"' in page and 'data-chart="number"' not in text_of(moons_run / "report.html")
 
 

@@ -125,7 +125,7 @@ def _difference(column: Column, mine: np.ndarray) -> Difference:
 
 
 def _difference_in_words(column: Column, mine: np.ndarray) -> Difference:
-    """The word whose share differs most, in standard deviations of a column that is 1 where the word is."""
+    """The word that is most over-represented, in standard deviations of a column that is 1 where the word is."""
     words, numbers, counts = np.unique(column.values, return_inverse=True, return_counts=True)
     common = np.argsort(-counts, kind="stable")[:MOST_WORDS]
     here = np.bincount(numbers[mine], minlength=len(words))[common] / mine.sum()
@@ -133,6 +133,6 @@ def _difference_in_words(column: Column, mine: np.ndarray) -> Difference:
     share = counts[common] / len(mine)
     spread = np.sqrt(share * (1 - share))
     strength = np.divide(here - there, spread, out=np.zeros_like(spread), where=spread > 0)
-    i = int(np.abs(strength).argmax())
+    i = int(strength.argmax())
     own = f"{words[common[i]]} {percent(here[i])}"
     return Difference(column.name, float(strength[i]), own, percent(there[i]))

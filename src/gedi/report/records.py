@@ -62,7 +62,7 @@ def columns_read(run: RunView) -> list[tuple[str, str, str]]:
 
 
 def number_of_clusters(results: dict[str, Any]) -> dict[str, Any] | None:
-    """How the number of clusters was found: chosen, runner-up, whether it is sure, and the curve; None if it was given.
+    """How the number of clusters was found, as `gedi.training.number` wrote it; None if it was given.
 
     ``curve`` has the score of each number tried.
     """
@@ -76,9 +76,14 @@ def number_of_clusters(results: dict[str, Any]) -> dict[str, Any] | None:
         for k, value in list(curve.items())[:MOST_NUMBERS]
         if str(k).isdecimal() and len(str(k)) < 7 and (score := number(value)) is not None
     }
-    runner_up = found.get("runner_up")
-    sure = found.get("sure") is True
-    return {"chosen": chosen, "runner_up": runner_up if type(runner_up) is int else None, "sure": sure, "curve": scores}
+    runner_up, agreement = found.get("runner_up"), number(found.get("agreement"))
+    return {
+        "chosen": chosen,
+        "runner_up": runner_up if type(runner_up) is int else None,
+        "sure": found.get("sure"),
+        "agreement": agreement,
+        "curve": scores,
+    }
 
 
 def stages(run: RunView) -> list[dict[str, Any]]:

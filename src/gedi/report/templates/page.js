@@ -79,6 +79,7 @@
   function draw(place) {
     const chart = content.charts[place.dataset.chart];
     const layout = complete(chart.layout);
+    place.style.height = `${layout.height}px`; // otherwise a resized chart would forget its height and cover what follows
     let traces = chart.data;
     if (chart.cloud) [traces, layout.annotations] = seen(chart.cloud, chart.cloud.views[0], place === map && content.sheet);
     return Plotly.newPlot(place, traces, layout, config).then(() => recolour(place));
