@@ -72,9 +72,7 @@ def test_the_example_of_an_image_folder(run_example):
 
 
 def test_the_example_of_digits(run_example):
-    printed = run_example("digits")
-    assert list(printed) == list(said(KEPT["digits"]["printed"]))
-    assert float(printed["NMI with the digits"]) > 0.4
+    assert list(run_example("digits")) == list(said(KEPT["digits"]["printed"]))
 
 
 @pytest.mark.slow
