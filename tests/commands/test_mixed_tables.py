@@ -3,14 +3,17 @@
 import csv
 import io
 import json
+import shutil
 from contextlib import redirect_stderr
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from gedi import runs
 from gedi.data.customers import customers
+from gedi.errors import RunError
 
 ANSWERS = ["cluster", "probability", "log_density", "ood_score"]
 
@@ -100,3 +103,20 @@ def test_keep_needs_columns(shop, home, tmp_path, refused, x):
     assert "no named columns to keep" in refused(
         "predict", home / "run", tmp_path / "rows.npy", "--out", tmp_path / "p.csv", "--keep"
     )
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([{"name": "a", "kind": "number", "fill": 0.0}], "make 1 features, not"),
+        ("all", "not a list of columns"),
+        ([{"name": "a", "kind": "code"}], "kind must be"),
+        ([{"name": "a", "kind": kind, "fill": 0.0} for kind in ("number", "id")], "two columns of one name"),
+    ],
+)
+def test_a_strangers_recipe_is_checked(shop, tmp_path, table, message):
+    shutil.copytree(shop / "run", tmp_path / "run")
+    path = tmp_path / "run" / runs.CONFIG
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"table": table}))
+    with pytest.raises(RunError, match=message):
+        runs.load(tmp_path / "run")

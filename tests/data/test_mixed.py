@@ -259,9 +259,12 @@ def test_a_stream_of_plain_numbers_survives_a_word_further_down(tmp_path, monkey
         {"unknown": 1},
         {"levels": ["a"], "kind": "category"},
         {"digits": 99},
+        {"kind": "date"},
+        {"kind": "date", "format": "%999999999d"},
     ],
 )
 def test_an_invalid_recipe_is_refused(change):
+    """Of a file that somebody else wrote; a width in a date would fill the memory."""
     with pytest.raises(ValueError):
         TableRecipe.from_state([{"name": "a", "kind": "number", "fill": 1.0} | change])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, Self
@@ -19,6 +20,7 @@ Kind = Literal["number", "date", "category", "boolean", "id", "text", "constant"
 NUMERIC, WORDS = ("number", "date"), ("category", "boolean")  # kinds that become features
 OTHER, NO_ANSWER = "other", "missing"  # levels for rare words, and for many gaps
 MOST_DIGITS = 10
+DATE_FORMAT = re.compile(r"^(?=.*%)([^%]|%[A-Za-z%]){1,60}$")  # no widths: %999999999d would fill the memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,8 @@ class Column:
             raise ValueError(f"the column {self.name!r} has no number for its gaps")
         if self.digits is not None and not 0 <= self.digits <= MOST_DIGITS:
             raise ValueError(f"the column {self.name!r} has an impossible number of digits")
+        if self.kind == "date" and not DATE_FORMAT.match(self.format):
+            raise ValueError(f"the column {self.name!r} has no format of dates")
         if self.kind in WORDS:
             known = len(self.levels) == len(self.shares) == len(set(self.levels)) >= 2
             if not known or not all(0 <= share <= 1 for share in self.shares):
