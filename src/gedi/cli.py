@@ -11,7 +11,18 @@ from typing import Any, get_args
 from rich.markup import escape
 
 from gedi import __version__
-from gedi.commands.arguments import Parser, clusters, column_names, minutes, one_of, port, seconds, seed, training_flags
+from gedi.commands.arguments import (
+    Parser,
+    clusters,
+    column_names,
+    minutes,
+    one_of,
+    port,
+    seconds,
+    seed,
+    share,
+    training_flags,
+)
 from gedi.commands.catalogue import run_datasets, run_fetch, run_methods
 from gedi.commands.completion import SHELLS, run_completion
 from gedi.commands.fit import run_fit, run_resume
@@ -89,6 +100,8 @@ def build_parser() -> Parser:
     model.add_argument("--n-clusters", type=clusters, default=AUTO, metavar="C", help=help)
     named(model, "method", METHODS, "what to train (default: gedi); see gedi methods", default="gedi")
     named(model, "preset", PRESETS, PRESET)
+    help = "leave this share of the rows, the least typical ones, outside all clusters (cluster -1; default: 0)"
+    model.add_argument("--outliers", type=share, default=0.0, metavar="SHARE", help=help)
     model.add_argument("--minutes", type=minutes, metavar="M", help="train for about M minutes (docs/runs.md)")
     model.add_argument("--constraint", metavar="FILE", help="rule that consecutive rows must satisfy (docs/logic.md)")
     model.add_argument("--seed", type=seed, default=0, help=SEED)

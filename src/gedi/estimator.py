@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from gedi.training.config import TrainingConfig
     from gedi.training.model import TrainedModel
 
-KEPT = {"preset": str, "method": str, "n_init": int, "training": dict, "random_state": int}  # parameters saved in a run
+# Parameters saved in a run.
+KEPT = {"preset": str, "method": str, "n_init": int, "outliers": float, "training": dict, "random_state": int}
 
 
 class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, BaseEstimator):
@@ -62,6 +63,9 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
     n_init : int or None
         How many cluster heads train side by side from random weights; the best one, by a measure without labels,
         competes with quick clusterings of the rows, and the winner is trained on. None: as in the preset.
+    outliers : float
+        The share of the training rows, those with the lowest density, that are left outside all clusters: their label
+        is -1, as is that of new rows with a density as low.
     training : mapping or None
         Settings to change, nested or by dotted path: ``{"dam.steps": 5}`` (docs/settings.md).
     random_state : int, RandomState or None
@@ -108,6 +112,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         method: str = "gedi",
         constraint: Constraint | str | Path | None = None,
         n_init: int | None = None,
+        outliers: float = 0.0,
         training: Mapping[str, Any] | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -117,6 +122,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         self.method = method
         self.constraint = constraint
         self.n_init = n_init
+        self.outliers = outliers
         self.training = training
         self.random_state = random_state
         self.verbose = verbose
@@ -150,6 +156,8 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
             self.model_ = fit_prepared(ready, seed=seed, hooks=Hooks(progress=report))
         if number is not None:
             self.model_.results["number"] = number.plain()
+        if self.outliers:
+            self.model_.set_outliers(rows, float(self.outliers))
         self.model_.results["asked"] = self._asked()
         self._set_learned(rows)
         return self
@@ -159,17 +167,20 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
     ) -> TrainingConfig:
         """The settings ``fit`` would train with on data of this shape; ``has_words``: some features are categories."""
         from gedi.objectives.symbolic import constraint_change
+        from gedi.training.config import check_outliers
 
         if self.n_init is not None and (not isinstance(self.n_init, numbers.Integral) or self.n_init < 1):
             raise ConfigError(f"n_init must be positive and a whole number, got {self.n_init!r}.")
         constrained = {} if self.constraint is None else constraint_change(self.constraint)
         changes = [constrained, self.training or {}, {} if self.n_init is None else {"heads.random": int(self.n_init)}]
         shape: dict[str, Any] = {"n_features": n_features, "image_shape": image_shape, "has_words": has_words}
-        return configure(self.preset, self.method, *changes, **shape)
+        config = configure(self.preset, self.method, *changes, **shape)
+        check_outliers(self.outliers, config)
+        return config
 
     def predict(self, X: Any) -> np.ndarray:
-        """Cluster of every row."""
-        return self._model().predict(self._rows(X))
+        """Cluster of every row; -1 for outliers, if ``outliers`` asks for them."""
+        return self._model().assign(self._rows(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """p(y|x), [n, n_clusters]."""
@@ -300,6 +311,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         """The parameters, kept with the run so that a loaded model can be cloned and trained again."""
         asked = {"preset": self.preset, "method": self.method, "constraint": self.constraint is not None}
         asked |= {"n_init": None if self.n_init is None else int(self.n_init)}
+        asked |= {"outliers": float(self.outliers)}
         asked |= {"training": None if self.training is None else dict(self.training)}
         state: Any = self.random_state
         if state is None or isinstance(state, int):
@@ -313,7 +325,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         self.objective_ = self.model_.results.get("objective")
         self._sample = None
         if rows is not None:
-            self.labels_ = self.model_.predict(rows)
+            self.labels_ = self.model_.assign(rows)
             self._sample = _sample_of(self.model_, rows, "training rows")
 
     def _model(self) -> TrainedModel:

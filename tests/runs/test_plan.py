@@ -36,7 +36,7 @@ def test_the_file_has_these_entries_in_this_order(plan, tmp_path):
     plan.write(tmp_path)
     content = yaml.safe_load((tmp_path / runs.PLAN).read_text())
     names = ["data", "label_column", "drop", "raw", "skip_broken", "rows_sha256", "groups_sha256", "n_clusters"]
-    names += ["number", "method", "seed", "hardware", "tensorboard", "minutes", "iterations", "training"]
+    names += ["number", "outliers", "method", "seed", "hardware", "tensorboard", "minutes", "iterations", "training"]
     assert list(content) == names
     assert content["hardware"] == {"device": "cpu", "devices": 1, "nodes": 1, "precision": "32", "timeout": 600.0}
 
@@ -51,7 +51,7 @@ def changed(plan, folder, **changes):
 
 def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
     names = ("label_column", "drop", "raw", "skip_broken", "groups_sha256", "hardware", "tensorboard", "minutes")
-    newer = dict.fromkeys((*names, "number", "iterations"), "missing")
+    newer = dict.fromkeys((*names, "number", "outliers", "iterations"), "missing")
     assert Plan.read(changed(plan, tmp_path, unknown=3, **newer)) == plan
 
 

@@ -111,6 +111,7 @@ def number(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[
 # Seeds that every library accepts; times, where 0 means at once; ports that need no privileges.
 seed = number(int, lambda value: 0 <= value <= 2**31, f"a whole number from 0 to {2**31}")
 seconds = number(float, lambda value: 0 <= value < 1e7, "a number of seconds from 0 to 10,000,000")
+share = number(float, lambda value: 0 <= value < 1, "a share of at least 0 and below 1")
 minutes = number(float, lambda value: 0 < value < 1e6, "a number of minutes above 0 and below 1,000,000")
 port = number(int, lambda value: value == 0 or 1024 <= value <= 65535, "0 (any free port) or from 1024 to 65535")
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # What a resumed run must keep, and the words for it.
 SAME = {"data": "data set", "label_column": "--label-column", "drop": "--drop", "raw": "--raw"}
 SAME |= {"skip_broken": "--skip-broken", "n_clusters": "--n-clusters", "method": "--method", "seed": "--seed"}
-SAME |= {"minutes": "--minutes", "training": "preset or other settings"}
+SAME |= {"outliers": "--outliers", "minutes": "--minutes", "training": "preset or other settings"}
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -34,6 +34,7 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.data import load
     from gedi.objectives.symbolic import groups_line
     from gedi.runs.layout import check_sizes
+    from gedi.training.config import check_outliers
     from gedi.training.world import is_first_process
 
     folder = Path(args.out)
@@ -41,6 +42,7 @@ def run_fit(args: argparse.Namespace) -> None:
     data = load(args.data, seed=args.seed, **reading)
     rows = _checked(data, 2 if args.n_clusters == AUTO else args.n_clusters)
     config = _settings(args, rows.shape[1], data)
+    check_outliers(args.outliers, config)
     begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
     n_clusters, number = _number(args, rows, config, begun)
     rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
@@ -51,6 +53,7 @@ def run_fit(args: argparse.Namespace) -> None:
         groups_sha256=groups_sha256,
         n_clusters=n_clusters,
         number=number,
+        outliers=args.outliers,
         method=args.method,
         seed=args.seed,
         hardware=_hardware(args, Hardware()),
@@ -184,6 +187,8 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
             write_run_report(folder, None)
         raise DivergedError(f"{error} All events are in {folder / runs.RESULTS}.", error.events) from error
     if world.is_main:
+        if plan.outliers:
+            model.set_outliers(rows, plan.outliers)
         runs.save(model, folder, about | {"scores": label_scores(model, rows, data.y)})
         say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
         write_run_report(folder, data, model)

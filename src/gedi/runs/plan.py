@@ -38,6 +38,7 @@ DATA = Rule("be a known data set, or the absolute path of a regular file or a fo
 COLUMNS = Rule("contain only names", lambda names: all(isinstance(name, str) for name in names))
 SEED = Rule("lie between 0 and 2**31", lambda seed: 0 <= seed <= 2**31)
 MINUTES = Rule("be a positive number of minutes", lambda minutes: 0 < minutes < 1e6)
+OUTLIERS = Rule("be at least 0 and below 1", lambda share: 0 <= share < 1)
 ITERATIONS = Rule("lie between 0 and 10**9", lambda iterations: all(0 <= n <= 10**9 for n in iterations))
 AFFORDABLE = Rule("not ask for more devices than there are", _is_affordable)
 
@@ -55,6 +56,7 @@ class Plan:
     groups_sha256: str | None = None  # of the groups that came with the rows
     n_clusters: Count
     number: dict = field(default_factory=dict)  # how it was found, if it was not given
+    outliers: Annotated[float, OUTLIERS] = 0.0  # share of rows left outside all clusters
     method: str
     seed: Annotated[int, SEED]
     hardware: Annotated[Hardware, AFFORDABLE] = field(default_factory=Hardware)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import numbers
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
@@ -189,6 +190,14 @@ def check(config: TrainingConfig) -> TrainingConfig:
                 "1 or more."
             )
     return config
+
+
+def check_outliers(share: Any, config: TrainingConfig) -> None:
+    """Refuse a share of outliers that is out of range, or that no density could find."""
+    if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
+        raise ConfigError(f"outliers must be a share of at least 0 and below 1, got {share!r}.")
+    if share and "generative" not in config.objective:
+        raise ConfigError("Outliers are found by their density, and this method trains none: leave outliers out.")
 
 
 def n_heads(config: TrainingConfig) -> int:

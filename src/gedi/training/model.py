@@ -124,6 +124,23 @@ class TrainedModel:
         """Cluster of every row."""
         return self.predict_proba(x).argmax(1)
 
+    def assign(self, x: np.ndarray) -> np.ndarray:
+        """Cluster of every row, or -1 for rows that `set_outliers` leaves outside."""
+        clusters, least = self.predict(x), self.least_log_density
+        return clusters if least is None else np.where(self.score_samples(x) < least, -1, clusters)
+
+    @property
+    def least_log_density(self) -> float | None:
+        """Rows with a lower log p are in no cluster; None: all are in one. Checked: the results file is untrusted."""
+        told = self.results.get("outliers")
+        least = told.get("least_log_density") if isinstance(told, dict) else None
+        return least if self.has_density and type(least) is float and math.isfinite(least) else None
+
+    def set_outliers(self, x: np.ndarray, share: float) -> None:
+        """Leave this share of the rows x, those with the lowest log p, outside all clusters; likewise new rows."""
+        least = float(np.quantile(self.score_samples(x), share))
+        self.results["outliers"] = {"share": share, "least_log_density": least}
+
     def transform(self, x: np.ndarray) -> np.ndarray:
         """g(x), the embedding."""
         return self._chunks(x, self._frozen.embed)
