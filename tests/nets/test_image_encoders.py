@@ -167,14 +167,3 @@ def test_many_images_without_a_gradient_go_through_in_parts(monkeypatch):
 def test_images_too_small_for_two_poolings_are_refused_with_the_way_out():
     with pytest.raises(ConfigError, match=r"8x8 pixels, got 7x10.*encoder mlp"):
         encoder((7, 10, 3))
-
-
-def test_the_energy_of_the_faster_net_is_a_sum_over_pixels_and_the_papers_is_as_printed():
-    for kind, unit in (("resnet8", 1.0), ("convnet", 80.0)):
-        torch.manual_seed(0)
-        net = ImageEncoder((8, 10, 3), 8, kind)
-        gedi = GediNet(net, representation=8, embedding=8, projector_hidden=16, n_clusters=2, head="linear")
-        x = torch.randn(4, 240)
-        assert torch.allclose(gedi.energy(x), unit * (net(x) @ gedi.energy_head.weight[0]), atol=1e-5)
-        size = gedi.embed(x).std(1, correction=0)
-        assert torch.allclose(size, torch.ones(4), atol=1e-2) is (kind == "convnet")

@@ -71,8 +71,6 @@ class Encoder(nn.Module):
 
     rows_at_once: ClassVar[int] = 1024  # of one pass over many rows: more would leave the processor's cache
     is_exact: ClassVar[bool] = True  # a row's answer does not depend on its batch: passes are filled up to that size
-    energy_unit: float = 1.0  # of u^T enc(x): log p is a sum over pixels, where enc(x) is a mean over them
-    is_standardised: bool = True  # as large as heads expect; if not, linear heads read layer norm of enc(x)
     input_gradient: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
 
 

@@ -27,12 +27,11 @@ class GediNet(nn.Module):
     there, so log p falls off as a Gaussian and foreign points become improbable. Without a support (the paper) log p is
     u^T enc(x) everywhere.
 
-    ``head`` says where embeddings and clusters are read. ``linear``: the embedding is enc(x), or layer norm of it, and
-    clusters are linear layers on it. ``projector`` (the paper): prototypes on the unit sphere of proj(enc(x)).
-    ``nf_projector``: on that of L_NF's projector, for methods that train only L_NF's relatives. ``neutral`` is the size
-    of the neutral head, which has many more clusters than the others and trains the encoder while they compete; 0:
-    there is none. The energy and the clusters share one encoder unless the energy gets its own (the ablation 'no NF,
-    2 enc.').
+    ``head`` says where embeddings and clusters are read. ``linear``: the embedding is enc(x), and clusters are linear
+    layers on it. ``projector`` (the paper): prototypes on the unit sphere of proj(enc(x)). ``nf_projector``: on that of
+    L_NF's projector, for methods that train only L_NF's relatives. ``neutral`` is the size of the neutral head, which
+    has many more clusters than the others and trains the encoder while they compete; 0: there is none. The energy and
+    the clusters share one encoder unless the energy gets its own (the ablation 'no NF, 2 enc.').
     """
 
     def __init__(
@@ -57,8 +56,6 @@ class GediNet(nn.Module):
         self.energy_head = nn.Linear(representation, 1, bias=False)
         self.nf_projector = Projector(representation, projector_hidden, embedding, normalise=False)
         self.projector, self.clusters = nn.Identity(), LinearHeads(n_heads, n_clusters, representation)
-        if not getattr(encoder, "is_standardised", True):  # the energy needs enc(x) as it is, with its size
-            self.projector = nn.LayerNorm(representation, elementwise_affine=False)
         if head != "linear":
             self.projector = Projector(representation, projector_hidden, embedding, normalise=True)
             self.clusters = Prototypes(n_heads, n_clusters, embedding)
@@ -73,9 +70,7 @@ class GediNet(nn.Module):
 
     def energy(self, x: torch.Tensor) -> torch.Tensor:
         """u^T enc(x), one value per sample (Sec. 3.1)."""
-        energy = self.energy_head(self.energy_encoder(x)).squeeze(1)
-        unit = getattr(self.energy_encoder, "energy_unit", 1.0)
-        return energy if unit == 1.0 else unit * energy
+        return self.energy_head(self.energy_encoder(x)).squeeze(1)
 
     def energy_gradient(self, x: torch.Tensor) -> torch.Tensor:
         """d u^T enc(x) / dx, in closed form, for encoders that have one."""
@@ -103,7 +98,7 @@ class GediNet(nn.Module):
         return evaluating(self) if self.density.reads_heads else nullcontext()
 
     def embed(self, x: torch.Tensor) -> torch.Tensor:
-        """g(x), the embedding: enc(x), or layer norm of it, under linear heads, else proj(enc(x)) on the sphere."""
+        """g(x), the embedding: enc(x) under linear heads, otherwise proj(enc(x)) on the unit sphere."""
         return self.embedding_of(self.encoder(x))
 
     def embedding_of(self, h: torch.Tensor) -> torch.Tensor:

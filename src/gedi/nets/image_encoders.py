@@ -112,6 +112,7 @@ class ConvNet(nn.Module):
             StridedBlock(first, second, stride=2),
             StridedBlock(second, width, stride=2),
         )
+        self.last = nn.LayerNorm(width)  # means over pixels vary little, and heads learn slowly from them
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight)
@@ -120,7 +121,7 @@ class ConvNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = self.stem(_checked(self, x).contiguous(memory_format=torch.channels_last))
         h = F.silu(self.norm(h))
-        return self.blocks(h).mean((2, 3))
+        return self.last(self.blocks(h).mean((2, 3)))
 
 
 def _checked(net: ResNet8 | ConvNet, x: torch.Tensor) -> torch.Tensor:
@@ -151,8 +152,6 @@ class ImageEncoder(Encoder):
             )
         self.image_shape = (height, side, channels)
         self.resnet = NETS[net](channels, width)
-        if net != "resnet8":  # the paper's energy is u^T enc(x) itself, and its heads read enc(x) as it is
-            self.energy_unit, self.is_standardised = float(height * side), False
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_grad_enabled() or len(x) <= self.rows_at_once:

@@ -84,8 +84,7 @@ class Views:
     @cached_property
     def features(self) -> torch.Tensor:
         """Of the pair alone: embeddings by L_NF's own projector, not normalised."""
-        read = self.z if self.net.head == "linear" else self.h
-        return self.apply(self.net.nf_projector, read[: 2 * self.n])
+        return self.apply(self.net.nf_projector, self.h[: 2 * self.n])
 
     @property
     def contrasted(self) -> tuple[torch.Tensor, torch.Tensor]:

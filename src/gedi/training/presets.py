@@ -57,15 +57,14 @@ GREY: Changes = dict(
 # term, which learns most in the same time, trains the encoder together with the neutral head and the density, and views
 # are of the image itself until neighbours are found in the representation.
 #
-# The density costs three times as much per image as the other terms, so it has its turn in every fourth iteration. Its
-# energy is a sum over all pixels, and so are its gradients: at a larger weight they would drown those of other terms.
+# The density costs three times as much per image as the other terms, so it has its turn in every fourth iteration.
 STAGE_OF_IMAGES = dict(batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0.0)
 IMAGES: Changes = dict(
     net=dict(encoder="convnet", representation=128, embedding=128, projector_hidden=512),
     sampler=dict(buffer_size=100, restart=0.0, from_data=1.0, box_margin=0.25),
     augment=dict(noise=0.0, area=0.2, flip=None, jitter=0.8, gray=0.2, learned=True, early=False),
     objective=dict(
-        generative=dict(kind="denoising", weight=0.1, every=4, base=300),
+        generative=dict(kind="denoising", weight=30.0, every=4, base=300),
         contrastive=dict(kind="nt-xent", tau=0.2),
         clustering=dict(dam=0.0, neutral=1.0),
     ),
