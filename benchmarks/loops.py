@@ -14,8 +14,7 @@ from machine import alternating, sgemm_peak
 from sklearn.datasets import make_moons
 from torch.utils.flop_counter import FlopCounterMode
 
-from gedi.nets import GediNet, MLPEncoder, score
-from gedi.nets.encoders import ResNet8
+from gedi.nets import GediNet, MLPEncoder, ResNet8, score
 from gedi.sampling import Box, dam, sgld
 from gedi.training.build import prepare
 from gedi.training.fit import fit_prepared

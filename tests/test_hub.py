@@ -98,9 +98,9 @@ def test_a_folder_needs_no_hub(model, tmp_path, monkeypatch):
 
 def test_without_the_extra_it_says_what_to_install(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(RunError, match=r"gedi\[hub\]"):
+    with pytest.raises(RunError, match=r"gedi-ssl\[hub\]"):
         model.push_to_hub("me/moons")
-    with pytest.raises(RunError, match=r"gedi\[hub\]"):
+    with pytest.raises(RunError, match=r"gedi-ssl\[hub\]"):
         GEDI.from_pretrained("me/moons")
 
 

@@ -128,6 +128,7 @@ def test_fit_writes_a_whole_run_folder(home):
         "model.safetensors",
         "metrics.jsonl",
         "results.json",
+        "report.json",
         "report.html",
         "data-sample.safetensors",
         "plan.yaml",

@@ -133,8 +133,8 @@ def test_pictures_are_read_in_the_value_range_of_training(gedi, tmp_path, black,
         assert gedi("predict", tmp_path / "run", tmp_path / name, "--out", tmp_path / f"{name}.npz") == 0
     array, pictures = (np.load(tmp_path / f"{name}.npz") for name in ("x.npy", "pictures"))
     np.testing.assert_allclose(pictures["log_density"], array["log_density"], rtol=1e-5)
-    dropped, _ = rows_of((tmp_path / "pictures" / "00.png").read_bytes(), "00.png", runs.load(tmp_path / "run"))
-    np.testing.assert_allclose(dropped, values[:1].reshape(1, -1), atol=1e-5)
+    dropped = rows_of((tmp_path / "pictures" / "00.png").read_bytes(), "00.png", runs.load(tmp_path / "run"))
+    np.testing.assert_allclose(dropped.rows, values[:1].reshape(1, -1), atol=1e-5)
 
 
 def test_pictures_are_refused_if_black_and_white_are_unknown(gedi, tmp_path, capsys):

@@ -76,14 +76,16 @@ FIT = """
     from pathlib import Path
     from gedi import GEDI
     from gedi.cli import main
-    from gedi.data import load, neighbours, streaming
-    from gedi.nets import MLPEncoder
+    from gedi.data import load, neighbours, streaming, symmetry
+    from gedi.nets import MLPEncoder, densities
+    from gedi.training import build
     def peak():
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
     # As if memory were small: what is held at once whatever the file's size is, is less than these files.
     streaming.MAP_ABOVE, MLPEncoder.rows_at_once = 1 << 20, 256
     neighbours.MOST_PRODUCTS, neighbours.PCA_ROWS = 0, 500
+    densities.BASE_ROWS = symmetry.AMONG = build.resolution.__kwdefaults__["max_rows"] = 500
     few = {f"{stage}.iterations": 2 for stage in ("step1", "step2")}
     few |= {"sampler.steps": 1, "dam.steps": 1, "start.repeats": 1, "net.frequency": 1.0}
     how, *files = sys.argv[1:]

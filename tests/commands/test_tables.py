@@ -58,7 +58,7 @@ def test_columns_are_found_by_name_in_any_order(own, tmp_path, gedi, x, order):
     table(tmp_path / "other.csv", x, order)
     assert gedi("predict", own / "run", tmp_path / "other.csv", "--out", tmp_path / "p.csv") == 0
     assert clusters(tmp_path / "p.csv") == runs.load(own / "run").predict(x).tolist()
-    np.testing.assert_array_equal(rows_of((tmp_path / "other.csv").read_bytes(), "o", runs.load(own / "run"))[0], x)
+    np.testing.assert_array_equal(rows_of((tmp_path / "other.csv").read_bytes(), "o", runs.load(own / "run")).rows, x)
 
 
 def test_a_table_without_a_header_is_read_by_position(own, tmp_path, gedi, x):
@@ -100,7 +100,7 @@ def test_a_stopped_run_drops_the_same_columns(own, tmp_path, monkeypatch, capsys
         broken.setattr(runs.folder, "write_results", stop)
         assert gedi(*fit) == 130
     assert gedi(*fit, "--resume", "--drop", "id,place,kind,b") == 2
-    assert "started with a different drop" in capsys.readouterr().err
+    assert "started with a different --drop" in capsys.readouterr().err
     assert gedi("resume", tmp_path / "run") == 0
     assert runs.load(tmp_path / "run").columns == ["a", "b"]
 

@@ -253,5 +253,5 @@ def test_parquet_problems(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="Parquet file"):
         load(tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(DataError, match=r"gedi\[parquet\]"):
+    with pytest.raises(DataError, match=r"gedi-ssl\[parquet\]"):
         load(tmp_path / "a.parquet")

@@ -107,5 +107,5 @@ def test_a_bad_path_is_refused_before_anything_is_written(tmp_path, name, expect
 
 def test_without_pyarrow_parquet_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(DataError, match=r"gedi\[parquet\]"), new_table(tmp_path / "t.parquet"):
+    with pytest.raises(DataError, match=r"gedi-ssl\[parquet\]"), new_table(tmp_path / "t.parquet"):
         pytest.fail("it was not refused")

@@ -178,7 +178,7 @@ def test_what_is_missing_is_named(weights, tmp_path, monkeypatch, torchmetrics):
     with pytest.raises(DataError, match="needs torch-fidelity"):
         inception_fid(IMAGES, IMAGES, weights)
     monkeypatch.setitem(sys.modules, "torchmetrics.image.fid", None)
-    with pytest.raises(DataError, match=r"pip install 'gedi\[fid\]'"):
+    with pytest.raises(DataError, match=r"pip install 'gedi-ssl\[fid\]'"):
         inception_fid(IMAGES, IMAGES, weights)
 
 

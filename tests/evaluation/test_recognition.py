@@ -21,7 +21,7 @@ def striped(n, seed):
 
 @pytest.fixture(scope="module")
 def recogniser():
-    return train_recogniser(*striped(240, 0), epochs=8)
+    return train_recogniser(*striped(240, 0), epochs=16)
 
 
 def test_it_learns_the_labels_as_they_are_named(recogniser):

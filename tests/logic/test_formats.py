@@ -278,5 +278,5 @@ def test_without_problog_the_error_says_what_to_install(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "problog.engine", None)
-    with pytest.raises(LogicError, match=r"gedi\[logic\]"):
+    with pytest.raises(LogicError, match=r"gedi-ssl\[logic\]"):
         Constraint.from_problog(ADDITION, "addition(one, two, 7)")

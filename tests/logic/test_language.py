@@ -213,7 +213,7 @@ def test_without_pysdd_small_constraints_work_and_large_ones_say_what_to_install
     monkeypatch.setitem(sys.modules, "pysdd.sdd", None)
     assert count(a + b == c) == 55
     assert count(holds(lambda *x: len(set(x)) == 4, a, b, c, Categorical("d", 10))) == 5040
-    with pytest.raises(LogicError, match=r"gedi\[logic\]"):
+    with pytest.raises(LogicError, match=r"gedi-ssl\[logic\]"):
         Constraint(all_different(*(Categorical(f"v{i}", 9) for i in range(9))))
 
 

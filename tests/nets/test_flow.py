@@ -83,7 +83,7 @@ def test_the_state_dict_holds_what_was_learned():
 
 def test_without_zuko_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "zuko", None)
-    with pytest.raises(ConfigError, match=r"gedi\[flows\]"):
+    with pytest.raises(ConfigError, match=r"gedi-ssl\[flows\]"):
         FlowDensity((2,))
 
 

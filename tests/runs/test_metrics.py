@@ -91,5 +91,5 @@ def test_tensorboard_gets_the_same_numbers(tmp_path, monkeypatch):
 
 def test_a_missing_tensorboard_is_reported(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ConfigError, match=r"gedi\[tensorboard\]"):
+    with pytest.raises(ConfigError, match=r"gedi-ssl\[tensorboard\]"):
         MetricsLog(tmp_path, tensorboard=True)

@@ -80,12 +80,13 @@ def one_term(world: World, family: str, kind: str, *, competing: bool) -> dict[s
 
 
 def chosen(world: World) -> dict[str, torch.Tensor]:
-    """What the processes hold after the choice: by heads alone, and against all starts."""
+    """What the processes hold after the choice: among heads alone, and among starts alone."""
     found: dict[str, torch.Tensor] = {}
-    for starts in ([], ["walks", "neighbours", "kmeans", "mixture"]):
-        config = override(preset("smoke", n_features=2), {"heads.starts": starts, "scaling": "none"})
+    for heads, starts in ((4, []), (0, ["walks", "neighbours", "kmeans", "mixture"])):
+        changes = {"heads.random": heads, "heads.starts": starts, "scaling": "none"}
+        config = override(preset("smoke", n_features=2), changes)
         run = Engine(prepare(ROWS, config, 3), seed=0, world=world)
-        run.state.objective = torch.tensor([0.9, 0.5, 0.2, 0.7])
+        run.state.objective = torch.tensor([0.9, 0.5, 0.2, 0.7][: max(1, heads)])
         choose_clusters(run)
         state = run.state
         assert not state.competing and (state.labels is not None or not starts)

@@ -13,7 +13,7 @@ from gedi.runs.layout import check_sizes
 from gedi.training import engine as engine_module
 from gedi.training import fit as fit_module
 from gedi.training.build import prepare
-from gedi.training.config import check, get, paths
+from gedi.training.config import check, get, override, paths
 from gedi.training.engine import Engine
 from gedi.training.fit import fit_rows
 from gedi.training.methods import ABLATIONS, METHODS, with_method
@@ -61,10 +61,10 @@ def test_the_default_is_chosen_by_the_shape_of_the_data(features, shape, expecte
     assert preset(None, n_features=features, image_shape=shape) == preset(expected, n_features=64, image_shape=shape)
 
 
-@pytest.mark.parametrize(("side", "expected"), [(32, 1000), (320, 218), (1000, 32)])
+@pytest.mark.parametrize(("side", "expected"), [(32, 10_000), (320, 218), (1000, 64)])
 def test_the_buffer_holds_fewer_of_larger_images_and_a_batch_at_least(side, expected):
     shape = (side, side, 3)
-    config = preset(None, n_features=3 * side * side, image_shape=shape)
+    config = preset("paper-cifar10", n_features=3 * side * side, image_shape=shape)
     assert config.sampler.buffer_size == expected >= config.step1.batch_size
     check_sizes(config, 3 * side * side, 10, shape)
 
@@ -170,5 +170,5 @@ def test_methods_without_a_density_train_their_term_alone_and_find_clear_cluster
 
 
 def test_methods_without_a_density_beside_their_clusters_have_one_encoder():
-    config = preset("images", n_features=2)
+    config = override(preset("toy", n_features=2), {"net.two_encoders": True})
     assert {name for name in METHODS if with_method(config, name).net.two_encoders} == {"gedi", "gedi-1"}

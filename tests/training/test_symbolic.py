@@ -13,6 +13,7 @@ import yaml
 from gedi import GEDI, runs
 from gedi.cli import main
 from gedi.commands.fit import _settings
+from gedi.data import Dataset
 from gedi.errors import ConfigError, DataError, LogicError, RunError
 from gedi.logic import Categorical, Constraint
 from gedi.objectives.term import temperature
@@ -209,7 +210,8 @@ def test_fit_with_a_constraint_resumes_without_its_file(data, capsys):
 def test_the_rule_of_the_flag_wins_over_that_of_the_config(data, config, weight):
     (data / "config.yaml").write_text(yaml.safe_dump({"training": config}))
     files = {"constraint": str(data / "rule.txt"), "config": str(data / "config.yaml")}
-    term = _settings(Namespace(preset="smoke", method="gedi", changes={}, **files), 2, None).objective["symbolic"]
+    args, rows = Namespace(preset="smoke", method="gedi", changes={}, **files), Dataset("rows", np.zeros((4, 2)), None)
+    term = _settings(args, 2, rows).objective["symbolic"]
     assert (term.rule, term.weight) == (RULE, weight)
 
 

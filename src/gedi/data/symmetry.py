@@ -8,7 +8,7 @@ import numpy as np
 
 from gedi.data.scaled_rows import Rows
 
-ASKED, AMONG = 1000, 6000  # images that are mirrored, and those they are compared with: at most so many
+ASKED, AMONG = 1000, 2000  # images that are mirrored, and those they are compared with: at most so many
 SURE = 3.0  # standard deviations of a fair coin
 
 
