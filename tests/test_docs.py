@@ -96,6 +96,13 @@ def test_links_lead_somewhere(path):
         assert (path.parent / target).exists(), target
 
 
+def test_every_number_of_the_readme_is_that_of_its_results_file(hooks):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.findall(r"([\d.]+(?: ± [\d.]+)?)\**<!-- (.+?) -->", text)
+    assert len(found) > 10 and len(found) == text.count("<!--")
+    assert [(place, value) for value, place in found if hooks.number(place) != value] == []
+
+
 # -- tables ----------------------------------------------------------------------------------------------------------
 
 
