@@ -8,6 +8,8 @@ import numpy as np
 
 from gedi.errors import DataError
 
+TAILS = 3  # weight of the tails beside log p, chosen on the tables of table-anomaly
+
 
 def tail_scores(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """How extreme the values of rows [n, d] are among those of ``train`` [m, d]; higher is more extreme.
@@ -27,12 +29,15 @@ def tail_scores(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def outlier_scores(model: Any, train: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """How unusual rows [n, d] are, from 0 to 1: the mean of their ranks among the training rows by log p and by tails.
+    """How unusual rows [n, d] are, from 0 to 1: a mean of their ranks among the training rows by log p and by tails.
 
-    ``model`` is a fitted `GEDI` or its `TrainedModel`. A rank is the share of training rows that are less unusual.
+    ``model`` is a fitted `GEDI` or its `TrainedModel`. A rank is the share of training rows that are less unusual. Most
+    outliers of real tables have extreme values, so tails count `TAILS` times; log p adds those whose values are only
+    unusual together.
     """
     by_density = _ranks(-model.score_samples(train), -model.score_samples(rows))
-    return (by_density + _ranks(tail_scores(train, train), tail_scores(train, rows))) / 2
+    by_tails = _ranks(tail_scores(train, train), tail_scores(train, rows))
+    return (by_density + TAILS * by_tails) / (1 + TAILS)
 
 
 def _ranks(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
