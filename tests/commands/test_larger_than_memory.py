@@ -119,4 +119,4 @@ def test_training_takes_no_more_memory_for_more_images(tmp_path, how):
         check=True,
     )
     _, small, large = json.loads(done.stderr.splitlines()[-1])  # the first fit also loads what all fits need
-    assert large - small < 30, (small, large)  # a few numbers a row, and no copy of the file
+    assert large - small < 48, (small, large)  # a few numbers a row, and no copy of the file

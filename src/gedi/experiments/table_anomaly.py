@@ -100,8 +100,8 @@ def table_anomaly(request: Request) -> Outcome:
         notes=[
             f"Every detector is trained on {TRAINED:.0%} of the rows, anomalies included, without labels, and scored "
             "on the rest. Seeds change the split.",
-            "GEDI, combined: the mean of a row's ranks among the training rows by log p and, three times, by the tails of "
-            "its columns (gedi.evaluation.outlier_scores). GEDI, gradient: the paper's criterion.",
+            "GEDI, combined: the mean of a row's ranks among the training rows by log p and, three times, by the tails "
+            "of its columns (gedi.evaluation.outlier_scores). GEDI, gradient: the paper's criterion.",
             f"GEDI uses its defaults with {N_CLUSTERS} clusters, on the columns as they are; the others see "
             "standardised columns.",
             "We chose the combination with the labels of six of these tables in view.",

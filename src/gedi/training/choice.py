@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NOTHING, MORE = 0.06, 1.5  # clusters that leave hardly more unexplained than this and say so much more are preferred
 ROUNDING = 0.01  # unexplained shares that differ by less are about the same
-PER_NAT = 4.0  # held-out likelihood: a nat per row counts as much as e^4 times the unexplained share
+PER_NAT = 10.0  # held-out likelihood: a nat per value counts as much as e^10 times the unexplained share
 CLEARLY = 0.75  # where neighbours judge, a cut of their graph has to be this much better: it looks for nothing else
 NEARLY, HARDLY = 1.03, 0.002  # heads whose objective is at most so many times the lowest, plus this, are as good
 HEAD = "a head"  # what the best of the heads is called among the candidates
@@ -128,7 +128,8 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     own = None if walks else "neighbours"
     compared = {name: share / CLEARLY if name == own else share for name, share in judged.items()}
     x = directions(run)[places]
-    likely = {name: held_out_log_likelihood(x, labels[places], run.words) for name, labels in candidates.items()}
+    # Per value: in many columns, small errors of a Gaussian in each of them would add up to more than pairs can say.
+    likely = {name: held_out_log_likelihood(x, y[places], run.words) / x.shape[1] for name, y in candidates.items()}
     said = {name: entropy(labels[places]) for name, labels in candidates.items()}
     return (winner := best_of(compared, likely, said)), candidates[winner], judged
 
