@@ -19,11 +19,11 @@ from sklearn.utils.validation import (
     validate_data,  # pyright: ignore[reportUnknownVariableType]
 )
 
-from gedi.data.cells import pandas
+from gedi.data.cell_values import pandas
 from gedi.data.checks import check_rows, few, image_shape_of
 from gedi.data.mixed import read_frame
-from gedi.data.recipe import TableRecipe
 from gedi.data.surprises import Surprises
+from gedi.data.table_recipe import TableRecipe
 from gedi.errors import ConfigError, DataError
 from gedi.settings import AUTO
 from gedi.training.methods import METHODS

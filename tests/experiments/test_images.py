@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gedi.errors import DataError
-from gedi.evaluation.recognition import SMALL_NET_FRECHET
+from gedi.evaluation.small_net import SMALL_NET_FRECHET
 from gedi.experiments import EXPERIMENTS, budget, scores, tabulate
 from gedi.experiments import cells as cells_module
 from gedi.experiments.cells import CELLS, MODELS, read_cells, run_cells

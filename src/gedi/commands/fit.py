@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from gedi.commands.columns import say_columns
 from gedi.commands.report import write_run_report
+from gedi.commands.say_columns import say_columns
 from gedi.commands.terminal import err, out, say, stop_on_signal
 from gedi.errors import ConfigError, DataError
 from gedi.settings import AUTO, make

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gedi.data.cells import pandas
+from gedi.data.cell_values import pandas
 from gedi.errors import DataError
 
 GAPS = 0.05  # share of the cells that are missing

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gedi.data.recipe import TableRecipe
+from gedi.data.table_recipe import TableRecipe
 
 
 @dataclass(frozen=True, eq=False)

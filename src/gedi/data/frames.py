@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gedi.data import tables
-from gedi.data.cells import pandas
+from gedi.data.cell_values import pandas
 from gedi.data.columns import Wanted, choose
 from gedi.errors import DataError
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from gedi.data import tables
-from gedi.data.cells import pandas, text_of
+from gedi.data.cell_values import pandas, text_of
 from gedi.data.columns import NotPlainError, Wanted, encode_labels, missing_labels
 from gedi.data.dataset import Dataset
 from gedi.data.frames import open_frames, split_columns
-from gedi.data.recipe import TableRecipe, plain_recipe
 from gedi.data.recognition import numbers_rows, recognise
 from gedi.data.surprises import Surprises
+from gedi.data.table_recipe import TableRecipe, plain_recipe
 
 READ_ROWS = 4096  # at a time
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gedi.data import cells
+from gedi.data import cell_values as cells
 from gedi.data.checks import LARGEST, few
-from gedi.data.recipe import NO_ANSWER, OTHER, Column, TableRecipe
+from gedi.data.table_recipe import NO_ANSWER, OTHER, Column, TableRecipe
 from gedi.errors import DataError
 
 MOST_LEVELS = 20  # of a category; rarer ones are 'other'

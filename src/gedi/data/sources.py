@@ -15,7 +15,7 @@ from gedi.data.checks import did_you_mean
 from gedi.data.columns import Wanted
 from gedi.data.dataset import Dataset
 from gedi.data.mixed import Block
-from gedi.data.recipe import TableRecipe
+from gedi.data.table_recipe import TableRecipe
 from gedi.errors import DataError
 
 SHAPES = (toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.smile, toys.blobs)

@@ -12,7 +12,7 @@ from gedi.data.checks import few
 from gedi.errors import DataError, warn_user
 
 if TYPE_CHECKING:
-    from gedi.data.recipe import Column
+    from gedi.data.table_recipe import Column
 
 SHOWN = 3  # columns, and new words of each
 

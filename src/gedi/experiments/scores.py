@@ -22,7 +22,7 @@ from gedi.evaluation import (
     sgd_probe,
     typicality,
 )
-from gedi.evaluation.recognition import Recogniser, sample_scores, train_recogniser
+from gedi.evaluation.small_net import Recogniser, sample_scores, train_recogniser
 from gedi.experiments.cells import MOST, Cell, CellData, Measured, kmeans_labels, some
 from gedi.experiments.plots import image_panels, save
 from gedi.report.plane import walk_paths

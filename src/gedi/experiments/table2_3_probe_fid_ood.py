@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from gedi.data import known_datasets, load
 from gedi.evaluation.fid import inception_metric
-from gedi.evaluation.recognition import SMALL_NET_FRECHET, SURE
+from gedi.evaluation.small_net import SMALL_NET_FRECHET, SURE
 from gedi.experiments import Outcome, Request, paper
 from gedi.experiments.cells import MOST, UNTRAINED
 from gedi.experiments.image_cells import ABLATIONS, BASELINES, METHODS, ROWS, TITLES, cells_of, measure, printed_as

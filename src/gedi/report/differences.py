@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gedi.data import TableRecipe
-from gedi.data.recipe import WORDS
-from gedi.data.recipe import Column as Recipe
+from gedi.data.table_recipe import WORDS
+from gedi.data.table_recipe import Column as Recipe
 from gedi.files.reading import shown
 from gedi.report.data_sample import NAME_LENGTH, DataSample
 from gedi.report.look import percent, short, side_by_side

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from gedi.data import cells as cells_
+from gedi.data import cell_values as cells_
 from gedi.data.checks import did_you_mean, few
 from gedi.data.surprises import Surprises
 from gedi.errors import DataError
