@@ -68,7 +68,7 @@ def test_python_on_a_page_runs(path, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(GEDI.__init__.__kwdefaults__, "preset", "smoke")
     if path.name == "logic.md":
-        pytest.importorskip("pysdd", reason="needs pysdd: pip install 'gedi[logic]'")
+        pytest.importorskip("pysdd", reason="needs pysdd: pip install 'gedi-ssl[logic]'")
     rng = np.random.default_rng(0)
     names = {"X": np.vstack([rng.normal(4 * centre, 0.3, (20, 3)) for centre in range(5)]), "__name__": "page"}
     text = path.read_text(encoding="utf-8")

@@ -68,7 +68,7 @@ def test_the_python_page_lists_every_method_and_every_learned_attribute(site):
 
 @pytest.mark.usefixtures("needs_chromium")
 def test_search_works_in_pages_opened_as_files(site, request):
-    pytest.importorskip("pytest_playwright", reason="needs pytest-playwright: pip install 'gedi[dev]'")
+    pytest.importorskip("pytest_playwright", reason="needs pytest-playwright: pip install 'gedi-ssl[dev]'")
     context = request.getfixturevalue("new_context")(offline=True)
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
