@@ -3,9 +3,7 @@
 # pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
-import math
 import numbers
-import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,10 +18,9 @@ from sklearn.utils.validation import (
 )
 
 from gedi.data.cell_values import pandas
-from gedi.data.checks import check_rows, few, image_shape_of
+from gedi.data.checks import check_rows
+from gedi.data.given import as_rows, encoded, is_frame, needs_recipe
 from gedi.data.mixed import read_frame
-from gedi.data.surprises import Surprises
-from gedi.data.table_recipe import TableRecipe
 from gedi.errors import ConfigError, DataError
 from gedi.settings import AUTO
 from gedi.training.methods import METHODS
@@ -138,10 +135,10 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         from gedi.training.number import find_number
         from gedi.training.progress import progress_line
 
-        given, image_shape = _as_rows(X)
+        given, image_shape = as_rows(X)
         validate_data(self, given, skip_check_array=True)
         table = None
-        if _is_frame(given):
+        if is_frame(given):
             given, table = read_frame(given, "X")
         # One cluster is a density without clusters; scikit-learn's checks expect it to work.
         asked = cast("Any", self.n_clusters)
@@ -333,12 +330,12 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         return self.model_
 
     def _rows(self, X: Any) -> np.ndarray:
-        (given, shape), known = _as_rows(X), self.model_.image_shape
+        (given, shape), known = as_rows(X), self.model_.image_shape
         if shape and known and shape != tuple(known):
             raise DataError(f"Expected images of shape {tuple(known)}, as in training, got {shape}.")
         table = self.model_.table
-        if table is not None and _needs_recipe(given, table):
-            return check_rows(_encoded(given, table), n_clusters=None, allow_single_row=True)
+        if table is not None and needs_recipe(given, table):
+            return check_rows(encoded(given, table), n_clusters=None, allow_single_row=True)
         rows = check_rows(given, n_clusters=None, allow_single_row=True, images=shape is not None)
         validate_data(self, given, reset=False, skip_check_array=True)
         return rows
@@ -377,34 +374,3 @@ def _sample_of(model: TrainedModel, rows: np.ndarray, name: str) -> DataSample:
 def _is_auto(n_clusters: object) -> bool:
     """Whether the rows decide how many clusters there are; an array compared with a word would be an array."""
     return n_clusters is None or (isinstance(n_clusters, str) and n_clusters == AUTO)
-
-
-def _as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:
-    """An array of images as flat rows, with their (H, W, C); anything else as it is, with None."""
-    shape = image_shape_of(getattr(x, "shape", ()), "X")
-    return (np.asarray(x).reshape(len(x), math.prod(x.shape[1:])) if shape else x), shape
-
-
-def _is_frame(x: Any) -> bool:
-    return "pandas" in sys.modules and isinstance(x, sys.modules["pandas"].DataFrame)
-
-
-def _needs_recipe(x: Any, table: TableRecipe) -> bool:
-    """Whether the table's columns have to be found by name and interpreted; plain numbers need not be."""
-    if not table.is_plain or len(table.used) < len(table.columns):
-        return True
-    return _is_frame(x) and bool(x.isna().to_numpy().any())
-
-
-def _encoded(x: Any, table: TableRecipe) -> np.ndarray:
-    """The features of a table with the columns of training."""
-    names = [column.name for column in table.columns]
-    if not _is_frame(x):
-        raise DataError(
-            f"The model was trained on a table with the columns {few(map(repr, names))}: pass a pandas DataFrame with "
-            f"these columns, not {type(x).__name__}."
-        )
-    surprises = Surprises("X")
-    rows = table.encode(x, surprises)
-    surprises.warn()
-    return rows

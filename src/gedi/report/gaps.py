@@ -20,11 +20,11 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from gedi.data.neighbours import nearest_neighbours
+from gedi.training.evidence import LEVELS
 
 NEIGHBOURS = 10  # links of a row
 FEWEST = 20  # rows: smaller clusters have no inside to compare with
 SMALLEST = 0.1  # share of a cluster that a cut through it has to take off: fewer are outliers
-LEVELS = 10  # a column with no more values than this is made of steps
 DEPTH = 3  # how often a cluster is cut in two, in search of parts without gaps
 A_FEW = NEIGHBOURS // 2  # links: a cut that crosses this many more or fewer may be a coincidence
 HIDDEN = 0.2  # a cut through a cluster that is cheaper than this share of cuts through its parts runs through a gap
