@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans as SklearnKMeans
 from torch.autograd import gradcheck
 
 from gedi.objectives.clustering import (
+    agreement,
     cluster_log_probs,
     clustering_loss,
     entropy,
@@ -135,7 +136,7 @@ def numpy_loss(one, two, prior, marginals):
 )
 def test_the_loss_equals_one_computed_row_by_row(seed, n, tau, prior, skewed):
     one, two = log_probs(n, seed=seed, tau=tau), log_probs(n, seed=seed + 1, tau=tau)
-    loss = prior_clustering_loss(one, two, prior=prior, marginals=SKEWED if skewed else None)
+    loss = prior_clustering_loss(agreement(one, two), prior=prior, marginals=SKEWED if skewed else None)
     expected = numpy_loss(one, two, prior, SKEWED.tolist() if skewed else [0.25] * 4)
     assert float(loss) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
@@ -175,9 +176,9 @@ def test_the_loss_is_entropy_disagreement_and_imbalance(seed, tau, prior):
     uncertainty = (entropy(one) + entropy(two)).mean() / 2
     disagreement = ((one.exp() - two.exp()) * (one - two)).sum(1).mean() / 2  # half of Jeffreys' divergence
     imbalance = marginal_kl(marginal(torch.cat([one, two])))
-    loss = prior_clustering_loss(one, two, prior=prior)
+    loss = prior_clustering_loss(agreement(one, two), prior=prior)
     assert torch.allclose(loss, uncertainty + disagreement + prior * imbalance)
-    assert torch.allclose(loss, prior_clustering_loss(two, one, prior=prior))
+    assert torch.allclose(loss, prior_clustering_loss(agreement(two, one), prior=prior))
     assert loss >= 0
 
 
@@ -187,18 +188,20 @@ def test_the_loss_is_zero_for_certain_equal_balanced_views_and_every_failure_cos
     good = certain(labels, 4)
     flat = torch.full((40, 4), -math.log(4), dtype=torch.float64)
     collapsed, shuffled = certain(0 * labels, 4), certain(labels.roll(1), 4)
-    assert abs(prior_clustering_loss(good, good, prior=prior)) < 1e-6
-    assert float(prior_clustering_loss(flat, flat, prior=prior)) == pytest.approx(math.log(4))
-    assert float(prior_clustering_loss(collapsed, collapsed, prior=prior)) == pytest.approx(prior * math.log(4))
-    assert prior_clustering_loss(good, shuffled, prior=prior) > 10
+    assert abs(prior_clustering_loss(agreement(good, good), prior=prior)) < 1e-6
+    assert float(prior_clustering_loss(agreement(flat, flat), prior=prior)) == pytest.approx(math.log(4))
+    assert float(prior_clustering_loss(agreement(collapsed, collapsed), prior=prior)) == pytest.approx(
+        prior * math.log(4)
+    )
+    assert prior_clustering_loss(agreement(good, shuffled), prior=prior) > 10
 
 
 def test_the_loss_knows_clusters_of_unequal_sizes():
     labels = torch.repeat_interleave(torch.arange(4), torch.tensor([20, 12, 6, 2]))  # SKEWED
     skewed, balanced = certain(labels, 4), certain(torch.arange(40) % 4, 4)
-    assert abs(prior_clustering_loss(skewed, skewed, prior=1.0, marginals=SKEWED)) < 1e-6
-    assert prior_clustering_loss(balanced, balanced, prior=1.0, marginals=SKEWED) > 0.1
-    assert prior_clustering_loss(skewed, skewed, prior=1.0) > 0.1
+    assert abs(prior_clustering_loss(agreement(skewed, skewed), prior=1.0, marginals=SKEWED)) < 1e-6
+    assert prior_clustering_loss(agreement(balanced, balanced), prior=1.0, marginals=SKEWED) > 0.1
+    assert prior_clustering_loss(agreement(skewed, skewed), prior=1.0) > 0.1
 
 
 @pytest.mark.parametrize("marginals", [None, SKEWED])
@@ -207,7 +210,7 @@ def test_the_prior_has_the_gradient_of_finite_differences(marginals):
 
     def loss(a, b):
         a, b = cluster_log_probs(a, 0.5), cluster_log_probs(b, 0.5)
-        return prior_clustering_loss(a, b, prior=0.7, marginals=marginals)
+        return prior_clustering_loss(agreement(a, b), prior=0.7, marginals=marginals)
 
     assert gradcheck(loss, (one, two))
     assert gradcheck(lambda a, b: invariance_loss(*(cluster_log_probs(v, 0.5) for v in (a, b))), (one, two))
@@ -217,7 +220,10 @@ def test_the_prior_has_the_gradient_of_finite_differences(marginals):
 def test_every_head_has_its_own_loss():
     one, two = (torch.stack([log_probs(seed=s + k) for s in range(3)]) for k in (0, 10))
     pairs = list(zip(one, two, strict=True))
-    for function in (lambda a, b: prior_clustering_loss(a, b, prior=0.7, marginals=SKEWED), unexplained_share):
+    for function in (
+        lambda a, b: prior_clustering_loss(agreement(a, b), prior=0.7, marginals=SKEWED),
+        lambda a, b: unexplained_share(agreement(a, b)),
+    ):
         together = function(one, two)
         assert together.shape == (3,) and torch.allclose(together, torch.stack([function(*pair) for pair in pairs]))
 
@@ -228,34 +234,36 @@ def test_every_head_has_its_own_loss():
 @pytest.mark.parametrize("sizes", [[10, 10, 10, 10], [20, 12, 6, 2], [38, 2, 0, 0]])
 def test_nothing_is_unexplained_where_views_are_certain_and_equal_whatever_the_sizes(sizes):
     sure = certain(torch.repeat_interleave(torch.arange(4), torch.tensor(sizes)), 4)
-    assert 0 <= float(unexplained_share(sure, sure)) < 0.01
+    assert 0 <= float(unexplained_share(agreement(sure, sure))) < 0.01
 
 
 def test_all_is_unexplained_where_nothing_is_known_and_more_where_views_are_wrongly_certain():
     flat = torch.full((4000, 4), -math.log(4), dtype=torch.float64)
-    assert float(unexplained_share(flat, flat)) == pytest.approx(1.0, abs=0.01)
+    assert float(unexplained_share(agreement(flat, flat))) == pytest.approx(1.0, abs=0.01)
     drawn = SKEWED.log().repeat(100, 1)  # unequal sizes, but the same for every row
-    assert float(unexplained_share(drawn, drawn)) == pytest.approx(1.0, abs=0.01)
+    assert float(unexplained_share(agreement(drawn, drawn))) == pytest.approx(1.0, abs=0.01)
     one, two = (torch.randint(4, (4000,), generator=gen(s)) for s in (1, 2))
-    unrelated = unexplained_share(*(cluster_log_probs(torch.nn.functional.one_hot(v, 4), 0.5) for v in (one, two)))
+    unrelated = unexplained_share(
+        agreement(*(cluster_log_probs(torch.nn.functional.one_hot(v, 4), 0.5) for v in (one, two)))
+    )
     assert unrelated > 1.0
-    assert unexplained_share(certain(one, 4), certain(two, 4)) > unrelated
+    assert unexplained_share(agreement(certain(one, 4), certain(two, 4))) > unrelated
 
 
 def test_one_cluster_for_all_explains_nothing():
     """Views agree, but say nothing: the invariance alone would take this for the best clustering there is."""
     one = certain(torch.zeros(40, dtype=torch.long), 4)
     assert invariance_loss(one, one) < 1e-6
-    assert unexplained_share(one, one) > 100
+    assert unexplained_share(agreement(one, one)) > 100
 
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 999), tau=st.floats(0.1, 2), order=st.permutations(range(4)))
 def test_what_is_unexplained_does_not_depend_on_the_clusters_numbers(seed, tau, order):
     one, two = log_probs(seed=seed, tau=tau), log_probs(seed=seed + 1, tau=tau)
-    share = unexplained_share(one, two)
-    assert torch.allclose(unexplained_share(one[:, order], two[:, order]), share)
-    assert torch.allclose(unexplained_share(two, one), share)
+    share = unexplained_share(agreement(one, two))
+    assert torch.allclose(unexplained_share(agreement(one[:, order], two[:, order])), share)
+    assert torch.allclose(unexplained_share(agreement(two, one)), share)
     p, q = one.exp(), two.exp()
     cross = -((p * two + q * one).sum(1).mean()) / 2
     mean = torch.cat([p, q]).mean(0)
@@ -267,7 +275,7 @@ def test_a_clearer_clustering_is_judged_better():
     scores = torch.nn.functional.one_hot(labels, 3).double()
     noise = torch.randn(2, 60, 3, generator=gen(), dtype=torch.float64)
     shares = [
-        float(unexplained_share(*(cluster_log_probs(scores * clear + 0.3 * some, 1.0) for some in noise)))
+        float(unexplained_share(agreement(*(cluster_log_probs(scores * clear + 0.3 * some, 1.0) for some in noise))))
         for clear in (0.0, 1.0, 2.0, 4.0, 8.0)
     ]
     assert shares == sorted(shares, reverse=True) and shares[-1] < 0.02

@@ -67,6 +67,8 @@ class Scaler:
         """Rows in the user's units -> scaled float32 rows."""
         centre, scale = self._fitted(x)
         x = np.asarray(x)
+        if x.dtype == np.uint8 and scale.ndim == 0 and (centre == centre[0]).all():  # the same numbers, looked up
+            return np.clip((np.arange(256.0) - centre[0]) / scale, -FAR, FAR).astype(np.float32)[x]
         scaled = np.empty(x.shape, np.float32)
         done = 0
         for block in _float64_blocks(x):

@@ -151,26 +151,38 @@ def marginal_kl(log_mean: torch.Tensor, marginals: torch.Tensor | None = None) -
     return (log_mean.exp() * (log_mean - marginals.to(log_mean).log())).sum(dim=-1)
 
 
-def prior_clustering_loss(
-    log_probs: torch.Tensor, other_log_probs: torch.Tensor, *, prior: float, marginals: torch.Tensor | None = None
-) -> torch.Tensor:
+class Agreement(NamedTuple):
+    """What two views' predictions have in common: their invariance loss, and the log of their mean prediction."""
+
+    invariance: torch.Tensor
+    log_mean: torch.Tensor
+
+    def detach(self) -> Agreement:
+        return Agreement(self.invariance.detach(), self.log_mean.detach())
+
+
+def agreement(log_probs: torch.Tensor, other_log_probs: torch.Tensor) -> Agreement:
+    """Computed once, for the loss and for the share that judges the heads."""
+    log_mean = marginal(torch.cat([log_probs, other_log_probs], dim=-2))
+    return Agreement(invariance_loss(log_probs, other_log_probs), log_mean)
+
+
+def prior_clustering_loss(seen: Agreement, *, prior: float, marginals: torch.Tensor | None = None) -> torch.Tensor:
     """Invariance, plus ``prior`` times the KL of the mean prediction from the prior on clusters (docs/family.md).
 
     Never negative; zero only where views are certain, equal, and as the prior says in the mean. Without the prior, all
     points agreeing on one cluster would be best.
     """
-    log_mean = marginal(torch.cat([log_probs, other_log_probs], dim=-2))
-    return invariance_loss(log_probs, other_log_probs) + prior * marginal_kl(log_mean, marginals)
+    return seen.invariance + prior * marginal_kl(seen.log_mean, marginals)
 
 
-def unexplained_share(log_probs: torch.Tensor, other_log_probs: torch.Tensor) -> torch.Tensor:
+def unexplained_share(seen: Agreement) -> torch.Tensor:
     """The share of the clusters' entropy that one view leaves open when the other is known: 0 is best, 1 is chance.
 
     It compares clusterings of unequal sizes fairly: neither the loss above, which rewards equal clusters, nor the
     invariance alone, which rewards a single one, does.
     """
-    known = entropy(marginal(torch.cat([log_probs, other_log_probs], dim=-2)))
-    return (invariance_loss(log_probs, other_log_probs) + 1e-3) / known.clamp_min(1e-6)  # one cluster for all: 1000
+    return (seen.invariance + 1e-3) / entropy(seen.log_mean).clamp_min(1e-6)  # one cluster for all: 1000
 
 
 # -- terms ------------------------------------------------------------------------------------------------------------
@@ -240,8 +252,9 @@ class Prior(Clustering):
         self, views: Views, scores: torch.Tensor, other: torch.Tensor, marginals: torch.Tensor | None
     ) -> Compared:
         log_p, other_log_p = (cluster_log_probs(some, self.tau) for some in (scores, other))
-        losses = prior_clustering_loss(log_p, other_log_p, prior=self.prior, marginals=marginals)
-        return Compared(losses, unexplained_share(log_p.detach(), other_log_p.detach()))
+        seen = agreement(log_p, other_log_p)
+        losses = prior_clustering_loss(seen, prior=self.prior, marginals=marginals)
+        return Compared(losses, unexplained_share(seen.detach()))
 
 
 @dataclass

@@ -15,7 +15,7 @@ from gedi.nets.densities import evaluating
 from gedi.objectives.clustering import kmeans_partition
 from gedi.objectives.term import constraint_of
 from gedi.training.evidence import held_out_log_likelihood
-from gedi.training.start import directions, find_start, nearest_places, sample_of, tightest_kmeans
+from gedi.training.start import find_start, nearest_places, sample_of, tightest_kmeans
 
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
@@ -127,7 +127,7 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     }
     own = None if walks else "neighbours"
     compared = {name: share / CLEARLY if name == own else share for name, share in judged.items()}
-    x = directions(run)[places]
+    x = run.directions[places]
     # Per value: in many columns, small errors of a Gaussian in each of them would add up to more than pairs can say.
     likely = {name: held_out_log_likelihood(x, y[places], run.words) / x.shape[1] for name, y in candidates.items()}
     said = {name: entropy(labels[places]) for name, labels in candidates.items()}
@@ -156,7 +156,7 @@ def _walks(run: Engine) -> bool:
 
 def neighbour_pairs(run: Engine, places: np.ndarray) -> np.ndarray:
     """Of some rows, the nearest among them, [rows, k]: places among ``places``."""
-    return nearest_places(run, directions(run)[places])
+    return nearest_places(run, run.directions[places])
 
 
 def walked_pairs(run: Engine, places: np.ndarray) -> np.ndarray:

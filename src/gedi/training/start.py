@@ -14,7 +14,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.mixture import GaussianMixture
 from torch.nn import functional as F
 
-from gedi.data.neighbours import main_directions, nearest_neighbours, partial_views
+from gedi.data.neighbours import nearest_neighbours, partial_views
 from gedi.objectives.term import constraint_of
 from gedi.training.grounding import ground
 
@@ -49,7 +49,7 @@ def cut_of_walks(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
 
 def cut_of_neighbours(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """Cut the graph of nearest neighbours."""
-    c, x = run.config.start, directions(run)
+    c, x = run.config.start, run.directions
     some = x[sample_of(len(x), seed)]
     near = nearest_places(run, some)
     ends = [some[near[:, k]] for k in range(near.shape[1])]
@@ -58,7 +58,7 @@ def cut_of_neighbours(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
 
 def kmeans(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """k-means of the rows; with a constraint, of their representations, whose micro-clusters are purer."""
-    x = directions(run)
+    x = run.directions
     if run.groups is not None:
         average = run.state.average
         x = F.normalize(run.of_all(average.encoder)).cpu().numpy()
@@ -67,7 +67,7 @@ def kmeans(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
 
 def mixture(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """A mixture of Gaussians with full covariances."""
-    x = directions(run)
+    x = run.directions
     some = x[sample_of(len(x), seed)].astype(np.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -81,12 +81,6 @@ KINDS: dict[str, Callable[[Engine, int, int], np.ndarray]] = {
     "kmeans": kmeans,
     "mixture": mixture,
 }
-
-
-def directions(run: Engine) -> np.ndarray:
-    """The rows to look for clusters in: their main directions, if there are many; rows with categories as they are."""
-    rows = run.x.to(torch.device("cpu"))
-    return np.asarray(rows[:]) if run.words else main_directions(rows)
 
 
 def nearest_places(run: Engine, x: np.ndarray) -> np.ndarray:
