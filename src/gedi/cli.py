@@ -205,5 +205,5 @@ def hardware_flags(parser: Parser, *, defaults: bool) -> None:
     add("--device", "auto", "auto is the fastest available", choices=get_args(kinds["device"]))
     add("--devices", 1, "processes on this machine, one per device", type=int, metavar="N")
     add("--nodes", 1, "machines; see docs/runs.md", type=int, metavar="M")
-    add("--precision", "32", "number format of the networks", choices=get_args(kinds["precision"]))
+    add("--precision", "auto", "number format of the networks", choices=get_args(kinds["precision"]))
     add("--timeout", 600, "how long to wait for a process that does not respond", type=seconds, metavar="SECONDS")

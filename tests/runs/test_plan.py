@@ -38,7 +38,7 @@ def test_the_file_has_these_entries_in_this_order(plan, tmp_path):
     names = ["data", "label_column", "drop", "raw", "skip_broken", "rows_sha256", "groups_sha256", "n_clusters"]
     names += ["number", "outliers", "method", "seed", "hardware", "tensorboard", "minutes", "iterations", "training"]
     assert list(content) == names
-    assert content["hardware"] == {"device": "cpu", "devices": 1, "nodes": 1, "precision": "32", "timeout": 600.0}
+    assert content["hardware"] == {"device": "cpu", "devices": 1, "nodes": 1, "precision": "auto", "timeout": 600.0}
 
 
 def changed(plan, folder, **changes):

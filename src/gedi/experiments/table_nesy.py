@@ -17,6 +17,7 @@ from gedi.experiments import Budget, Outcome, Request, cells, paper
 from gedi.experiments.cells import Cell, CellData, Fit, Measured, fit_seed, prepared
 from gedi.experiments.tabulate import DENSITY, Text, count, mean, means, number, of_row, part, tabulate
 from gedi.objectives.symbolic import Symbolic
+from gedi.training.arithmetic import threads_for
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
@@ -24,7 +25,6 @@ from gedi.training.methods import ablate
 from gedi.training.presets import SMOKE, preset
 from gedi.training.recipe import train
 from gedi.training.recovery import StoppedError
-from gedi.training.threads import threads_for
 
 VARIANTS = ("without GEDI", "without constraint", "with constraint")  # the paper's
 EM_ALONE, EM_LEARNED, FROM_RANDOM = "EM alone", "EM + constraint without GEDI's terms", "random start"

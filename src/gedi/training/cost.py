@@ -14,13 +14,13 @@ from itertools import pairwise
 import torch
 
 from gedi.errors import ConfigError
+from gedi.training.arithmetic import threads_for
 from gedi.training.build import Prepared
 from gedi.training.config import TrainingConfig, with_iterations
 from gedi.training.guard import GuardWarning
 from gedi.training.journal import Hooks
 from gedi.training.progress import duration
 from gedi.training.state import TRAINED
-from gedi.training.threads import threads_for
 from gedi.training.world import World
 
 FEWEST = 3  # iterations of each stage in a trial; the first of them warms up, the last ends the stage

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
+from gedi.data.neighbours import main_directions
 from gedi.data.scaled_rows import joined
 from gedi.objectives.generative import denoising_error
 from gedi.objectives.term import Loss, temperature
 from gedi.objectives.views import Views
 from gedi.sampling import DamInfo, ReplayBuffer, dam, distinct, sgld
+from gedi.training.arithmetic import in_bfloat16
 from gedi.training.build import Prepared, box_around, build_net, restart_box
 from gedi.training.config import StageConfig
 from gedi.training.guard import Guard, cold_sampler, divergence, worries
@@ -46,6 +50,7 @@ class Engine:
         self.image_shape, self.groups, self.augment_rows = ready.image_shape, ready.groups, ready.augment
         self.words = ready.words
         self.x = ready.rows.to(self.world.device)
+        self.in_bfloat16 = in_bfloat16(self.world.hardware.precision, self.config, self.world.device)
         self.journal = Journal(self.hooks, is_main=self.world.is_main)
         self.guard = Guard(self.config.guard)
         self.candidates: dict[str, float] = {}  # what competed for the clusters, and how it was judged
@@ -83,6 +88,12 @@ class Engine:
     def values(self) -> dict[str, float]:
         """The latest value of everything measured in this stage."""
         return self.journal.values
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """The rows to look for clusters in: their main directions, if there are many; rows with words as they are."""
+        rows = self.x.to(torch.device("cpu"))
+        return np.asarray(rows[:]) if self.words else main_directions(rows)
 
     # -- stages -------------------------------------------------------------------------------------------------------
 
@@ -299,7 +310,7 @@ class Engine:
 
     def apply(self, module: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
         """A network's output, computed in the run's precision and handed on in float32: losses stay exact."""
-        with self.world.fabric.autocast():
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.in_bfloat16):
             return module(x).float()
 
     def encode(self, *views: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,8 @@ class Hardware:
     device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"  # auto: the fastest available
     devices: Count = 1  # processes on this machine, one per device
     nodes: Annotated[Count, at_most(2**16)] = 1  # machines
-    precision: Literal["32", "bf16-mixed"] = "32"  # of the networks; sampling, Sinkhorn and losses stay in float32
+    # Of the networks; sampling, Sinkhorn and losses stay in float32. auto: bfloat16 where it is faster and as good.
+    precision: Literal["auto", "32", "bf16-mixed"] = "auto"
     timeout: Annotated[float, Rule("lie between 0 and 10,000,000 seconds", lambda time: 0 < time < 1e7)] = (
         600.0  # how long a process waits for the others before it gives up
     )

@@ -49,7 +49,6 @@ class World:
                 accelerator=hardware.device,
                 devices=hardware.devices,
                 num_nodes=hardware.nodes,
-                precision=hardware.precision,
                 strategy=strategy,
             )
         except Exception as error:
