@@ -123,7 +123,7 @@ def drawn(cell: Cell, model: TrainedModel, data: CellData) -> dict[str, np.ndarr
     """Samples as byte images: chains of the buffer as training left them, and fresh chains."""
     steps = min(LONGEST, 40 * model.config.sampler.steps)
     found = {
-        "buffer": model.scaler.inverse(model.chains[:CHAINS].numpy()),
+        "buffer": model.rows_of(model.chains[:CHAINS]),
         "fresh": model.sample(FRESH, seed=cell.seed, steps=steps, fresh=True),
     }
     shape = data.x_test.shape[1:]

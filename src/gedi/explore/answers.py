@@ -70,7 +70,7 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
                 f"{folder} has neither stored rows nor a density to sample from, so there is nothing to compare with: "
                 "pass rows with --data DATA."
             )
-        rows = model.scaler.inverse(model.chains[:ROWS].numpy(), dtype=np.float64)
+        rows = model.rows_of(model.chains[:ROWS])
         return Examples(model, rows, "samples of the model", [f"sample {i}" for i in range(len(rows))])
     (rows,) = checked_blocks([kept.rows], n_features=model.n_features, name=kept.name)
     return Examples(model, rows, f"rows of {kept.name}", [kept.row_name(i) for i in range(len(rows))])

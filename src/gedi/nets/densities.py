@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import nn
 
-from gedi.nets.gaussian import Gaussian
+from gedi.nets.mixture import Mixture
 
 if TYPE_CHECKING:
     from gedi.data.scaled_rows import Rows
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 Function = Callable[[torch.Tensor], torch.Tensor]
 Similarity = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Support = tuple[torch.Tensor, torch.Tensor]  # lowest and highest corner of the box a density was learned in
-BASE_ROWS, BASE_NUMBERS = 10_000, 2**24  # rows that a Gaussian is fitted to at most, and the numbers in them
 
 
 def score(log_density: Function, x: torch.Tensor) -> torch.Tensor:
@@ -92,7 +90,7 @@ def tempered_logsumexp(scores: torch.Tensor, tau: float) -> torch.Tensor:
 
 
 class UnnormalisedDensity(Density):
-    """log p(x) = f(x) + const, with walls around the support, and possibly on top of a Gaussian.
+    """log p(x) = f(x) + const, with walls around the support, and possibly on top of a mixture of Gaussians.
 
     f need not fall off by itself: cosines are bounded and waves repeat, so exp f has no integral over the whole space.
     Beyond ``support`` log p falls off as a Gaussian of width ``wall``. Without a support log p is f everywhere (the
@@ -102,7 +100,7 @@ class UnnormalisedDensity(Density):
     low: torch.Tensor | None
     high: torch.Tensor | None
 
-    def __init__(self, support: Support | None = None, wall: float = 0.1, base: Gaussian | None = None) -> None:
+    def __init__(self, support: Support | None = None, wall: float = 0.1, base: Mixture | None = None) -> None:
         super().__init__()
         self.wall = wall
         self.base = base
@@ -111,8 +109,7 @@ class UnnormalisedDensity(Density):
 
     def fit_base(self, x: Rows, blur: float) -> None:
         if self.base is not None:
-            most = min(BASE_ROWS, max(2, BASE_NUMBERS // x.shape[1]))
-            self.base.fit(torch.as_tensor(x[:: math.ceil(len(x) / most)]), blur)
+            self.base.fit(x, blur)
 
     def first_draws(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
         return None if self.base is None else self.base.sample(n, generator)
@@ -122,11 +119,11 @@ class UnnormalisedDensity(Density):
         """f(x), one value per sample."""
 
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
-        """f(x) plus the Gaussian minus the walls."""
+        """f(x) plus the mixture minus the walls."""
         return self.framed(x, self.inside(x))
 
     def framed(self, x: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """``value``, which is f(x), plus the Gaussian and minus the walls at x."""
+        """``value``, which is f(x), plus the mixture and minus the walls at x."""
         if self.base is not None:
             value = value + self.base(x)
         if self.low is not None:
@@ -134,7 +131,7 @@ class UnnormalisedDensity(Density):
         return value
 
     def framed_gradient(self, x: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-        """``gradient``, which is that of f, plus those of the Gaussian and the walls."""
+        """``gradient``, which is that of f, plus those of the mixture and the walls."""
         if self.base is not None:
             gradient = gradient + self.base.gradient(x)
         return gradient if self.low is None else gradient.sub(self._outside(x), alpha=1 / self.wall**2)
@@ -159,7 +156,7 @@ class EnergyDensity(UnnormalisedDensity):
         gradient: Function | None = None,
         support: Support | None = None,
         wall: float = 0.1,
-        base: Gaussian | None = None,
+        base: Mixture | None = None,
     ) -> None:
         super().__init__(support, wall, base)
         self.energy = energy

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from gedi.nets.densities import Density, EnergyDensity, Support, evaluating
 from gedi.nets.encoders import Encoder
-from gedi.nets.gaussian import Gaussian
 from gedi.nets.heads import LinearHeads, Projector, Prototypes
+from gedi.nets.mixture import Mixture
 
 if TYPE_CHECKING:
     from gedi.data.scaled_rows import Rows
@@ -113,7 +113,7 @@ class GediNet(nn.Module):
         return self.scores(x)
 
 
-def energy_density(net: GediNet, support: Support | None, base: Gaussian | None = None) -> EnergyDensity:
+def energy_density(net: GediNet, support: Support | None, base: Mixture | None = None) -> EnergyDensity:
     """The paper's log p(x) = u^T enc(x) + const, on the net's own encoder; with a base, on top of it."""
     has_gradient = getattr(net.energy_encoder, "input_gradient", None) is not None
     gradient = net.energy_gradient if has_gradient else None

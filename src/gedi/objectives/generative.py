@@ -12,8 +12,8 @@ import torch
 
 from gedi.nets import ClusterDensity, ContrastiveDensity, Density, FlowDensity, GediNet, VaeDensity
 from gedi.nets.densities import evaluating
-from gedi.nets.gaussian import Gaussian
 from gedi.nets.gedinet import energy_density
+from gedi.nets.mixture import Mixture
 from gedi.objectives.contrastive import SIMILARITIES
 from gedi.objectives.term import Loss, Term
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive
@@ -71,6 +71,7 @@ class Generative(Term, family="generative"):
     """CE(p, p_Psi): what kind of model p_Psi is, and its loss."""
 
     needs_samples: ClassVar[bool] = False  # it learns from samples of p_Psi, drawn by SGLD
+    denoises: ClassVar[bool] = False  # it learns to tell noise from data, so it can remove that of its samples
     every: Natural = 1  # update the density every this many iterations after step 1; 0: train it in step 1 only
     reads_encoder: ClassVar[bool] = False  # the density is a function of enc(x)
     reads_heads: ClassVar[bool] = False  # the density is made of the projector or the prototypes
@@ -137,24 +138,28 @@ class Energy(ContrastiveDivergence):
 
 @dataclass
 class Denoising(Generative):
-    """log p = u^T enc(x) on top of a Gaussian, by denoising score matching: it learns to tell data from added noise.
+    """log p = u^T enc(x) on top of a mixture of Gaussians, by denoising score matching.
 
-    Its gradient points the same way as that of CE(p, p_Psi), for data blurred by ``sampler.data_noise`` (Vincent 2011),
-    and takes one backward pass through a gradient instead of chains of them.
+    It learns to tell noise from data. Its gradient points the same way as that of CE(p, p_Psi), for data blurred by
+    ``sampler.data_noise`` (Vincent 2011), and takes one backward pass through a gradient instead of chains of them.
     """
 
     kind: str = "denoising"
+    denoises: ClassVar[bool] = True
     reads_encoder: ClassVar[bool] = True
-    base: Natural = 50  # principal directions in which the Gaussian knows the data's variances; 0: no Gaussian
+    base: Natural = 50  # principal directions that the mixture of Gaussians knows; 0: no mixture
+    components: Count = 8  # of the mixture, at most; more would explain small groups of outliers, too
     equation: ClassVar[str] = "Eq. 8, by its score"
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
-        return energy_density(net, support, Gaussian(n_features, self.base) if self.base else None)
+        base = Mixture(n_features, self.base, self.components) if self.base else None
+        return energy_density(net, support, base)
 
     def losses(self, views: Views) -> dict[str, Loss]:
         def live_score(x: torch.Tensor) -> torch.Tensor:
             x = x.requires_grad_()
-            return torch.autograd.grad(views.apply(views.net.log_density, x).sum(), x, create_graph=True)[0]
+            energy = views.apply(views.net.density.inside, x).sum()
+            return views.net.density.framed_gradient(x.detach(), torch.autograd.grad(energy, x, create_graph=True)[0])
 
         x = views.x[: max(1, MOST_NUMBERS // views.x.shape[1])]
         error = denoising_error(live_score, x, views.data_noise, views.noise)

@@ -12,16 +12,16 @@ from gedi.data.scaled_rows import Rows, joined
 from gedi.nets import GediNet
 from gedi.objectives.generative import settled
 from gedi.sampling import Box
+from gedi.training.arithmetic import threads_for
 from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
 from gedi.training.model import TrainedModel, langevin
 from gedi.training.recipe import train
-from gedi.training.threads import threads_for
 from gedi.training.world import World
 
-SETTLING = 100  # Langevin steps from a first draw to a sample
+SETTLING = 20  # Langevin steps from a first draw to a sample
 
 
 def fit_rows(

@@ -20,9 +20,9 @@ from gedi.nets import GediNet
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import temperature
 from gedi.sampling import Box, sgld
+from gedi.training.arithmetic import threads_for
 from gedi.training.config import SamplerConfig, TrainingConfig
 from gedi.training.state import TRAINED
-from gedi.training.threads import threads_for
 
 
 @dataclass
@@ -160,7 +160,7 @@ class TrainedModel:
     def sample(self, n: int, *, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
         """``n`` samples of p_Psi: its own draws, or the training's chains moved on by ``steps`` Langevin steps.
 
-        With ``fresh``, chains start anew instead: from the density's Gaussian, or uniformly in the box.
+        With ``fresh``, chains start anew instead: from the density's mixture, or uniformly in the box.
         """
         if n < 1:
             raise DataError(f"The number of samples must be at least 1, got {n}.")
@@ -176,7 +176,24 @@ class TrainedModel:
             starts = self.chains[torch.randint(len(self.chains), (n,), generator=generator)]
         with threads_for(self.config.net):
             moved = langevin(self._frozen, starts, self.config.sampler, self.box, steps=steps, generator=generator)
-        return self.scaler.inverse(moved.numpy(), dtype=np.float64)
+        return self.rows_of(moved)
+
+    @torch.no_grad()
+    def rows_of(self, chains: torch.Tensor) -> np.ndarray:
+        """Chains in the user's units.
+
+        A density that learned from blurred data draws blurred samples. If it learned to tell the noise from the data,
+        it can remove it: the mean of x given x + noise is x + noise + sigma^2 d log p / dx (Tweedie's formula).
+        """
+        generative, blur = self.config.objective.get("generative"), self.config.sampler.data_noise
+        if generative is not None and generative.denoises and blur:
+            with threads_for(self.config.net):
+                parts = [
+                    some + blur**2 * self._frozen.score(some)
+                    for some in chains.split(self._frozen.encoder.rows_at_once)
+                ]
+            chains = self.box.clamp(torch.cat(parts))
+        return self.scaler.inverse(chains.numpy(), dtype=np.float64)
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
         """A function of all rows, in blocks.

@@ -39,6 +39,7 @@ ROWS: Changes = dict(
 # Small images as rows: one unit for all pixels, and slight affine and elastic views.
 DIGITS: Changes = dict(
     augment=dict(noise=0.0, neighbours=5, rotate=10.0, scale=0.1, shear=0.1, elastic=0.05),
+    objective=dict(generative=dict(components=64)),
     heads=dict(starts=("neighbours", "kmeans")),
     step2=dict(iterations=700),
     scaling="global",
@@ -49,7 +50,7 @@ GREY: Changes = dict(
     net=dict(hidden=(600, 400)),
     augment=dict(neighbours=10),
     step1=dict(batch_size=400),
-    objective=dict(generative=dict(every=4)),
+    objective=dict(generative=dict(every=4, base=100)),
     step2=dict(batch_size=400, iterations=1600),
 )
 
@@ -64,7 +65,7 @@ IMAGES: Changes = dict(
     sampler=dict(buffer_size=100, restart=0.0, from_data=1.0, box_margin=0.25),
     augment=dict(noise=0.0, area=0.2, flip=None, jitter=0.8, gray=0.2, learned=True, early=False),
     objective=dict(
-        generative=dict(kind="denoising", weight=30.0, every=4, base=300),
+        generative=dict(kind="denoising", weight=30.0, every=4, base=150, components=64),
         contrastive=dict(kind="nt-xent", tau=0.2),
         clustering=dict(dam=0.0, neutral=1.0),
     ),
