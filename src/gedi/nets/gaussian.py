@@ -1,4 +1,4 @@
-"""A Gaussian that is fitted in closed form, for an energy to be added to."""
+"""A Gaussian fitted in closed form, as the base of an energy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import nn
 class Gaussian(nn.Module):
     """N(mean, C) with C = V diag(variances) V^T + rest (1 - V V^T): probabilistic PCA (Tipping & Bishop 1999).
 
-    An energy on top of it need not learn in which directions the data vary, and log p falls off by itself. Until `fit`
-    it is a standard normal.
+    An energy on top of it does not have to learn the directions in which the data vary, and log p falls off by itself.
+    Before `fit` it is a standard normal.
     """
 
     mean: torch.Tensor
-    directions: torch.Tensor  # V^T, orthonormal rows; those that the data have too few rows for are zero
+    directions: torch.Tensor  # V^T: orthonormal rows, zero where the data had too few rows to fit one
     variances: torch.Tensor
     rest: torch.Tensor  # variance in all other directions
 
@@ -30,7 +30,7 @@ class Gaussian(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: torch.Tensor, blur: float) -> None:
-        """Fit it to rows with noise of size ``blur``."""
+        """Fit to the rows of ``x`` as if they had noise of size ``blur``."""
         from sklearn.decomposition import PCA  # takes a second to import
 
         count = min(len(self.variances), len(x) - 1)
@@ -43,7 +43,7 @@ class Gaussian(nn.Module):
         self.variances[:count] = torch.as_tensor(pca.explained_variance_ + blur**2).to(self.variances).clamp_min(1e-6)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """log N(x) up to a constant, one value per row: over the rows it was fitted to, the mean is 0."""
+        """log N(x), one value per row, shifted so that its mean under N itself is 0."""
         apart = x - self.mean
         squares = (apart @ self.directions.T).square() @ self._narrower()
         return (x.shape[1] - apart.square().sum(1) / self.rest - squares) / 2
@@ -62,5 +62,5 @@ class Gaussian(nn.Module):
         return self.mean + root * noise + along
 
     def _narrower(self) -> torch.Tensor:
-        """How much more precisely the directions are known than the rest; negative, as they are wider."""
+        """Precision along the fitted directions minus that of the rest; negative, as the data vary more along them."""
         return 1 / self.variances - 1 / self.rest
