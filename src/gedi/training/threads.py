@@ -13,10 +13,10 @@ from gedi.training.config import NetConfig
 
 @contextmanager
 def threads_for(net: NetConfig) -> Iterator[None]:
-    """One thread for an mlp, torch's own number for images; afterwards the number is as it was.
+    """Use one thread for an mlp, torch's own number for images; the number is restored afterwards.
 
     The layers of an mlp are too small to share: threads wait for each other in every operation, and a fit takes three
-    times as long as soon as other work keeps one of them from its core. OMP_NUM_THREADS, if it is set, is respected.
+    times as long as soon as other work occupies one of their cores. OMP_NUM_THREADS, if set, is respected.
     """
     before = torch.get_num_threads()
     if net.encoder == "mlp" and "OMP_NUM_THREADS" not in os.environ:
