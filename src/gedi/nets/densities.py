@@ -69,6 +69,10 @@ class Density(nn.Module, ABC):
     def refresh(self, x: Rows) -> None:
         """Recompute what the density stores from the data, after the weights have changed."""
 
+    def log_density_by(self, x: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
+        """log p(x) with ``bank`` in place of stored embeddings of the data; ignored if the density stores none."""
+        return self.log_density(x)
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.log_density(x)
 

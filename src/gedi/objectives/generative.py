@@ -183,10 +183,9 @@ class ContrastiveEnergy(ContrastiveDivergence):
         return ContrastiveDensity(net.embed, bank, similarity=similarity, tau=self.tau, support=support)
 
     def log_density(self, views: Views, rows: torch.Tensor) -> torch.Tensor:
-        density = views.net.density
-        assert isinstance(density, ContrastiveDensity)
-        with evaluating(views.net):
-            return density.log_density_by(rows, views.gather(density.embedding(views.inputs[1])))
+        net = views.net
+        with evaluating(net):
+            return net.density.log_density_by(rows, views.gather(net.embed(views.inputs[1])))
 
 
 @dataclass
