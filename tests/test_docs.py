@@ -111,7 +111,7 @@ def test_the_table_of_settings_has_every_setting_and_its_meaning(hooks):
     wanted = [path for path in paths(TrainingConfig()) if not path.startswith("objective.")]
     assert [path for path in wanted if path not in rows] == []
     assert [path for path in wanted if not rows[path].rstrip(" |").rsplit("|", 1)[1].strip()] == []
-    assert "as the others (paper) (waves, linear)" in rows["net.first"]
+    assert "like the others (paper) (waves, linear)" in rows["net.first"]
     starts = [", ".join(preset(name, n_features=2).heads.starts) for name in hooks.SHOWN_PRESETS]
     assert len(set(starts)) > 1 and [cell.strip() for cell in rows["heads.starts"].split("|")[2:5]] == starts
 

@@ -3,6 +3,7 @@
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from gedi.data import check_rows, files, load, stream
@@ -69,9 +70,8 @@ def test_npy(tmp_path, x):
 
 
 def test_parquet(tmp_path):
-    pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    table = pandas.DataFrame(X, columns=list("abc"))
+    table = pd.DataFrame(X, columns=list("abc"))
     table.loc[7, "b"] = None
     table.assign(label=["red", *["blue"] * 52], whole=np.arange(53), flag=True).to_parquet(tmp_path / "a.parquet")
     blocks = list(stream(tmp_path / "a.parquet").blocks)

@@ -1,4 +1,4 @@
-"""Networks: encoders, heads, GediNet (all of them together), and the densities p_Psi(x)."""
+"""Networks: encoders, heads, densities p_Psi(x), and GediNet, which combines them."""
 
 from gedi.nets.densities import ClusterDensity, ContrastiveDensity, Density, EnergyDensity, score
 from gedi.nets.encoders import Encoder, MLPEncoder

@@ -1,4 +1,4 @@
-"""p_Psi(x) behind one interface (Eq. 8 takes any likelihood-based model), and its energy-based kinds."""
+"""The interface of all models of p_Psi(x) (Eq. 8 takes any likelihood-based one), and the energy-based models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Support = tuple[torch.Tensor, torch.Tensor]  # lowest and highest corner of the 
 def score(log_density: Function, x: torch.Tensor) -> torch.Tensor:
     """d log p / dx by autograd, one row per sample.
 
-    It leaves the gradients of the parameters alone, and works under ``no_grad``.
+    Works under ``no_grad``, and leaves parameter gradients untouched.
     """
     with torch.enable_grad():
         x = x.detach().requires_grad_(True)
@@ -33,10 +33,10 @@ def score(log_density: Function, x: torch.Tensor) -> torch.Tensor:
 class Density(nn.Module, ABC):
     """A model of p(x): samplers and DAM use ``log_density`` and ``score``.
 
-    ``reads_heads``: it is made of the projector or the prototypes, which have batch norm. It is then evaluated in eval
-    mode, even during training. Otherwise the log p of a point would depend on the other points of its batch, and the
-    sampler's chains would move the running statistics. Gradients still reach the weights. Other densities have no batch
-    norm, and no mode.
+    ``reads_heads`` is true for densities built from the projector or the prototypes, which have batch norm. They are
+    evaluated in eval mode even during training: otherwise log p of a point would depend on the rest of its batch, and
+    the sampler's chains would shift the running statistics. Gradients still reach the weights. Other densities have no
+    batch norm, so their mode does not matter.
     """
 
     reads_heads: ClassVar[bool] = False
@@ -50,22 +50,26 @@ class Density(nn.Module, ABC):
         return score(self.log_density, x)
 
     def loss(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """CE(p, p_Psi) of Eq. 8, or a bound on it, as a mean over the rows of ``x``; for models that know it."""
+        """CE(p, p_Psi) of Eq. 8 or a bound on it, averaged over the rows of ``x``; for models that can compute it."""
         raise NotImplementedError(f"{type(self).__name__} learns from samples of itself, by contrastive divergence.")
 
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
-        """``n`` exact draws from the model; None if it takes a Langevin sampler to draw them."""
+        """``n`` exact draws from the model, or None if sampling needs Langevin dynamics."""
         return None
 
     def first_draws(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
-        """``n`` points for chains to start from that resemble the data; None if it knows no better than its box."""
+        """``n`` data-like starting points for chains, or None if the density knows only its box."""
         return None
 
     def fit_base(self, x: Rows, blur: float) -> None:
-        """Before training: fit what has a closed form to the data, shown with noise of size ``blur``."""
+        """Before training, fit the parts with a closed form to the data with noise of size ``blur``."""
 
     def refresh(self, x: Rows) -> None:
-        """Update what the density keeps of the data, after the weights have changed."""
+        """Recompute what the density stores from the data, after the weights have changed."""
+
+    def log_density_by(self, x: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
+        """log p(x) with ``bank`` in place of stored embeddings of the data; ignored if the density stores none."""
+        return self.log_density(x)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.log_density(x)
@@ -73,7 +77,7 @@ class Density(nn.Module, ABC):
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put all of ``module`` in eval mode, then each part back in the mode it was in."""
+    """Switch all of ``module`` to eval mode, then restore the mode of each part."""
     were_training = [part for part in module.modules() if part.training]
     try:
         for part in were_training:
@@ -90,11 +94,11 @@ def tempered_logsumexp(scores: torch.Tensor, tau: float) -> torch.Tensor:
 
 
 class UnnormalisedDensity(Density):
-    """log p(x) = f(x) + const, with walls around the support, and possibly on top of a mixture of Gaussians.
+    """log p(x) = f(x) + const, optionally plus a mixture of Gaussians, with walls around the support.
 
-    f need not fall off by itself: cosines are bounded and waves repeat, so exp f has no integral over the whole space.
-    Beyond ``support`` log p falls off as a Gaussian of width ``wall``. Without a support log p is f everywhere (the
-    paper), and a density only inside the sampler's box.
+    exp f need not be integrable over the whole space: cosines are bounded and waves repeat. So beyond ``support`` log p
+    falls off like a Gaussian of width ``wall``. Without a support (the paper) log p is f everywhere, and a density only
+    inside the sampler's box.
     """
 
     low: torch.Tensor | None
@@ -119,11 +123,11 @@ class UnnormalisedDensity(Density):
         """f(x), one value per sample."""
 
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
-        """f(x) plus the mixture minus the walls."""
+        """f(x) plus the mixture, minus the walls."""
         return self.framed(x, self.inside(x))
 
     def framed(self, x: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        """``value``, which is f(x), plus the mixture and minus the walls at x."""
+        """Add the mixture to ``value``, which is f(x), and subtract the walls."""
         if self.base is not None:
             value = value + self.base(x)
         if self.low is not None:
@@ -131,13 +135,13 @@ class UnnormalisedDensity(Density):
         return value
 
     def framed_gradient(self, x: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-        """``gradient``, which is that of f, plus those of the mixture and the walls."""
+        """Add the gradients of the mixture and the walls to ``gradient``, which is that of f."""
         if self.base is not None:
             gradient = gradient + self.base.gradient(x)
         return gradient if self.low is None else gradient.sub(self._outside(x), alpha=1 / self.wall**2)
 
     def _outside(self, x: torch.Tensor) -> torch.Tensor:
-        """How far x lies outside the support, coordinate by coordinate."""
+        """Signed distance of each coordinate from the support; 0 inside it."""
         assert self.low is not None and self.high is not None
         return x - torch.clamp(x, self.low, self.high)
 
@@ -145,8 +149,8 @@ class UnnormalisedDensity(Density):
 class EnergyDensity(UnnormalisedDensity):
     """log p(x) = f(x) + const, with the paper's f(x) = u^T enc(x) (Sec. 3.1) or any other scalar function.
 
-    ``energy`` is f, and ``gradient`` its derivative if there is a closed form. A module given as ``energy`` becomes
-    part of this one; a method of another module, as GediNet gives its own, is called and stays where it is.
+    ``energy`` is f, and ``gradient`` is its derivative, if there is a closed form. A module passed as ``energy``
+    becomes a submodule; a bound method, such as GediNet's own, is only called.
     """
 
     def __init__(
@@ -166,16 +170,16 @@ class EnergyDensity(UnnormalisedDensity):
         return self.energy(x)
 
     def score(self, x: torch.Tensor) -> torch.Tensor:
-        """d log p / dx, by the closed form if there is one."""
+        """d log p / dx, in closed form if there is one."""
         return super().score(x) if self.gradient is None else self.framed_gradient(x, self.gradient(x))
 
 
 class ContrastiveDensity(UnnormalisedDensity):
     """The energy that a contrastive model implies: log p(x) = log sum_j exp(sim(g(x), z_j) / tau) + const (Eq. 9).
 
-    ``embed`` is g, and ``bank`` holds the z_j = g(x_j), constant between two calls of ``refresh``. In Eq. 9 they change
-    with Theta: `log_density_by` takes a live bank for that, with its gradient. EBCLR uses the other view of the batch
-    as the bank, and ``negative_squared_distance`` as the similarity, without a sphere.
+    ``embed`` is g, and ``bank`` holds the z_j = g(x_j), which change only in ``refresh``. In Eq. 9 they depend on
+    Theta, so `log_density_by` takes a bank that carries gradients. EBCLR uses the other view of the batch as the bank
+    and ``negative_squared_distance`` as the similarity, without normalising the embeddings.
     """
 
     reads_heads = True
@@ -198,13 +202,13 @@ class ContrastiveDensity(UnnormalisedDensity):
         self.register_buffer("bank", bank.detach().clone())
 
     def embedding(self, x: torch.Tensor) -> torch.Tensor:
-        """g(x) in eval mode, as the density uses it, with its gradient."""
+        """g(x) in eval mode; gradients flow through it."""
         with evaluating(self):
             return self.embed(x)
 
     @torch.no_grad()
     def refresh(self, x: Rows) -> None:
-        """Fill the bank with g of rows spread evenly over the data, the same rows every time."""
+        """Fill the bank with g at rows spaced evenly over the data, the same rows every time."""
         size = len(self.bank)
         self.bank.copy_(self.embedding(x[torch.arange(size, device=x.device) * len(x) // size]))
 
@@ -212,21 +216,21 @@ class ContrastiveDensity(UnnormalisedDensity):
         return self._marginal(self.embedding(x), self.bank)
 
     def log_density_by(self, x: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
-        """log p(x) with the embeddings ``bank`` instead of the stored ones, and with their gradient."""
+        """log p(x) with ``bank`` in place of the stored embeddings; gradients flow through it."""
         return self.framed(x, self._marginal(self.embedding(x), bank))
 
     def _marginal(self, z: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
-        # Autocast would narrow the operands of the similarity's matrix product again.
+        # Otherwise autocast would cast the operands of the similarity's matrix product back to half precision.
         with torch.autocast(z.device.type, enabled=False):
             wide = torch.promote_types(z.dtype, torch.float32)
             return tempered_logsumexp(self.similarity(z.to(wide), bank.to(wide)), self.tau)
 
 
 class ClusterDensity(UnnormalisedDensity):
-    """JEM's energy of a cluster head: log p(x) = log sum_y exp(score_y(x) / tau) + const.
+    """JEM's density of a cluster head: log p(x) = log sum_y exp(score_y(x) / tau) + const.
 
-    ``scorer`` gives one score per cluster. The cluster probabilities softmax(score / tau) are then p(y|x) of the joint
-    exp(score_y(x) / tau). Cosine scores bound the energy: log p spans at most 2 / tau.
+    ``scorer`` returns one score per cluster, and softmax(score / tau) is p(y|x) under the joint exp(score_y(x) / tau).
+    With cosine scores log p spans at most 2 / tau.
     """
 
     reads_heads = True

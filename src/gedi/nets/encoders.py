@@ -1,4 +1,4 @@
-"""Encoders, ``enc`` in the paper: what all have in common, and an MLP for rows."""
+"""Encoders (``enc`` in the paper): the base class, and an MLP for rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-SLOPE = 0.2  # of leaky ReLUs, as in the paper's table of the ResNet and in the code it builds on
-FEW_COLUMNS = 16  # of a matrix product
+SLOPE = 0.2  # of leaky ReLUs for x < 0, as in the paper's table of the ResNet and in the code it builds on
+FEW_COLUMNS = 16  # see `product`
 
 
 class SiLU(nn.SiLU):
     """SiLU with its gradient in closed form."""
 
     def backward_of(self, gradient: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
-        """The gradient with respect to ``a`` of what has ``gradient`` with respect to this function's output."""
+        """Backpropagate ``gradient`` from this function's output to its input ``a``."""
         return torch.ops.aten.silu_backward(gradient, a)
 
 
@@ -34,7 +34,7 @@ class LeakyReLU(nn.LeakyReLU):
 
 
 class Sine(nn.Module):
-    """sin, for the first layer of waves."""
+    """The sine, for a first layer of waves."""
 
     def forward(self, a: torch.Tensor) -> torch.Tensor:
         return torch.sin(a)
@@ -44,17 +44,17 @@ class Sine(nn.Module):
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer norm with its gradient in closed form: it looks at one row at a time, so an energy may have it."""
+    """Layer norm with its gradient in closed form. It normalises each row by itself, so an energy may use it."""
 
     def backward_of(self, gradient: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
         shape, weight, bias = self.normalized_shape, self.weight, self.bias
         _, mean, scale = torch.native_layer_norm(a, shape, weight, bias, self.eps)
-        wanted = (True, False, False)  # not the gradients of weight and bias
+        wanted = (True, False, False)  # the gradient of the input, not of weight and bias
         return torch.ops.aten.native_layer_norm_backward(gradient, a, shape, mean, scale, weight, bias, wanted)[0]
 
 
 class Identity(nn.Identity):
-    """Nothing, and its gradient."""
+    """The identity with its gradient."""
 
     def backward_of(self, gradient: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
         return gradient
@@ -64,26 +64,26 @@ ACTIVATIONS: dict[str, type[SiLU] | type[LeakyReLU]] = {"silu": SiLU, "leaky_rel
 
 
 class Encoder(nn.Module):
-    """Flat rows [n, d] -> representations [n, size]; each depends on its own row alone, so there is no batch norm.
+    """Maps flat rows [n, d] to representations [n, size], each from its own row alone: there is no batch norm.
 
-    An encoder that knows d u^T enc(x) / dx in closed form has a method ``input_gradient(x, u)``; samplers then use it.
+    An encoder with a closed form of d u^T enc(x) / dx has a method ``input_gradient(x, u)``, which samplers then use.
     """
 
-    rows_at_once: ClassVar[int] = 1024  # of one pass over many rows: more would leave the processor's cache
-    is_exact: ClassVar[bool] = True  # a row's answer does not depend on its batch: passes are filled up to that size
+    rows_at_once: ClassVar[int] = 1024  # rows per pass over many rows: more would not fit the CPU's cache
+    is_exact: ClassVar[bool] = True  # pad passes to that size, so that a row's output does not depend on its batch
     input_gradient: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
 
 
 class MLPEncoder(Encoder):
     """Plain MLP for rows (Appendix G: two hidden layers of 100 neurons).
 
-    There is deliberately no batch norm: the energy of one point must not depend on the other points of its batch.
-    ``norm="layer"`` puts layer norm, which looks at one row at a time, before the activation of every hidden layer but
-    one of waves. With ``out=None`` the representation is the last hidden layer itself.
+    There is deliberately no batch norm: the energy of a point must not depend on the rest of its batch.
+    ``norm="layer"`` puts layer norm, which looks at one row at a time, before the activation of every hidden layer
+    except a first layer of waves. With ``out=None`` the representation is the last hidden layer itself.
 
     With ``frequency`` the first layer is sin(Wx + b), with W initialised from N(0, frequency^2): trainable random
-    Fourier features. A plain first layer learns coarse structure first, and thin valleys between components only after
-    tens of thousands of iterations. Waves at the data's own scale see both from the start.
+    Fourier features. With a plain first layer, the net learns coarse structure first, and thin valleys between
+    components only after tens of thousands of iterations. Waves at the data's own scale capture both from the start.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class MLPEncoder(Encoder):
         if frequency is not None:
             self.norms[0], self.activations[0] = Identity(), Sine()
             first = cast("nn.Linear", self.linears[0])
-            if not first.weight.is_meta:  # shapes without numbers: drawing them would import torch's compiler
+            if not first.weight.is_meta:  # on the meta device, drawing would import torch's compiler
                 nn.init.normal_(first.weight, std=frequency)
             nn.init.uniform_(first.bias, 0.0, 2 * math.pi)
 
@@ -118,7 +118,7 @@ class MLPEncoder(Encoder):
     def input_gradient(self, x: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
         """d (direction . enc(x)) / dx, one row per sample, in closed form.
 
-        Samplers compute this thousands of times. On nets of this size autograd's bookkeeping would double the time.
+        Samplers call this thousands of times, and on nets this small autograd's bookkeeping would double the time.
         """
         layers: list[Any] = list(zip(self.linears, self.norms, self.activations, strict=True))
         seen = []
@@ -126,7 +126,7 @@ class MLPEncoder(Encoder):
             summed = linear(x)
             normed = norm(summed)
             seen.append((summed, normed))
-            if linear is not layers[-1][0]:  # the gradient does not need the last one's output
+            if linear is not layers[-1][0]:  # the gradient does not need the last layer's output
                 x = activation(normed)
         outwards = direction if isinstance(self.last, nn.Identity) else direction @ self.last.weight
         gradient = outwards.expand_as(seen[-1][1])
@@ -137,5 +137,5 @@ class MLPEncoder(Encoder):
 
 
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a @ b. If it has few columns, BLAS takes a quarter of the time when the numbers of b are in the other order."""
+    """a @ b; if b has few columns, BLAS takes a quarter of the time when b is stored transposed."""
     return F.linear(a, b.T.contiguous()) if b.shape[1] < FEW_COLUMNS else a @ b

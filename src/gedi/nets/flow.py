@@ -14,8 +14,8 @@ from gedi.errors import ConfigError
 from gedi.nets.densities import Density
 
 KINDS = {"nsf": "NSF", "maf": "MAF"}
-OUTPUTS = {"nsf": 23, "maf": 2}  # of the inner networks per feature: 8 widths, 8 heights, 7 slopes; shift, scale
-LARGEST = 2**25  # numbers in a flow's weights and in its mask of which output may depend on which feature
+OUTPUTS = {"nsf": 23, "maf": 2}  # of the inner networks, per feature: 8 widths, 8 heights and 7 slopes; shift and scale
+LARGEST = 2**25  # most values in a flow's weights and in its mask of which output may depend on which feature
 
 
 def zuko_flow(kind: str) -> Any:

@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 
 
 class GediNet(nn.Module):
-    """One encoder under all heads: energy u, cluster heads, the neutral head, and the projector of L_NF.
+    """One encoder shared by all heads: energy u, cluster heads, the neutral head, and the projector of L_NF.
 
-    ``density`` builds p_Psi from the net's own parts, or beside them; by default it is the paper's, u^T enc(x).
-    ``support`` bounds the box the sampler lives in. Nothing is learned outside, and an encoder of waves repeats itself
-    there, so log p falls off as a Gaussian and foreign points become improbable. Without a support (the paper) log p is
+    ``density`` builds p_Psi, from the net's own parts or with networks of its own; the default is the paper's
+    u^T enc(x). ``support`` is the sampler's box. Nothing is learned outside it, and an encoder of waves repeats there,
+    so log p falls off like a Gaussian and distant points become improbable. Without a support (the paper) log p is
     u^T enc(x) everywhere.
 
-    ``head`` says where embeddings and clusters are read. ``linear``: the embedding is enc(x), and clusters are linear
-    layers on it. ``projector`` (the paper): prototypes on the unit sphere of proj(enc(x)). ``nf_projector``: on that of
-    L_NF's projector, for methods that train only L_NF's relatives. ``neutral`` is the size of the neutral head, which
-    has many more clusters than the others and trains the encoder while they compete; 0: there is none. The energy and
-    the clusters share one encoder unless the energy gets its own (the ablation 'no NF, 2 enc.').
+    ``head`` says what the embedding is, and with it the clusters. ``linear``: the embedding is enc(x), and cluster
+    heads are linear layers on it. ``projector`` (the paper): proj(enc(x)) on the unit sphere, with prototypes.
+    ``nf_projector``: the same with L_NF's projector, for methods that train only L_NF's relatives. ``neutral`` is the
+    number of clusters of the neutral head (0: none), which has many more than the others and trains the encoder while
+    they compete. The energy and the clusters share one encoder unless ``energy_encoder`` is given (the ablation
+    'no NF, 2 enc.').
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class GediNet(nn.Module):
 
     @property
     def energy_encoder(self) -> Encoder:
-        """The encoder under the energy: the clusters' too, unless there are two."""
+        """The encoder of the energy; shared with the clusters unless there are two."""
         return self.encoder if self.own_energy_encoder is None else self.own_energy_encoder
 
     def energy(self, x: torch.Tensor) -> torch.Tensor:
@@ -89,16 +90,16 @@ class GediNet(nn.Module):
             return self.density.score(x)
 
     def refresh_density(self, x: Rows) -> None:
-        """Update what the density keeps of the data, with the present weights."""
+        """Recompute what the density stores from the data, with the current weights."""
         with self._as_density():
             self.density.refresh(x)
 
     def _as_density(self) -> AbstractContextManager[None]:
-        """In eval mode, if the density reads heads with batch norm."""
+        """Eval mode, if the density reads heads with batch norm."""
         return evaluating(self) if self.density.reads_heads else nullcontext()
 
     def embed(self, x: torch.Tensor) -> torch.Tensor:
-        """g(x), the embedding: enc(x) under linear heads, otherwise proj(enc(x)) on the unit sphere."""
+        """g(x), the embedding: enc(x) with linear heads, otherwise proj(enc(x)) on the unit sphere."""
         return self.embedding_of(self.encoder(x))
 
     def embedding_of(self, h: torch.Tensor) -> torch.Tensor:
@@ -106,7 +107,7 @@ class GediNet(nn.Module):
         return F.normalize(self.nf_projector(h), dim=1) if self.head == "nf_projector" else self.projector(h)
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
-        """Scores of the clusters, by the chosen head."""
+        """Cluster scores of the chosen head."""
         return self.clusters(self.embed(x))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -114,7 +115,7 @@ class GediNet(nn.Module):
 
 
 def energy_density(net: GediNet, support: Support | None, base: Mixture | None = None) -> EnergyDensity:
-    """The paper's log p(x) = u^T enc(x) + const, on the net's own encoder; with a base, on top of it."""
+    """The paper's log p(x) = u^T enc(x) + const, on the net's own encoder; added to ``base`` if there is one."""
     has_gradient = getattr(net.energy_encoder, "input_gradient", None) is not None
     gradient = net.energy_gradient if has_gradient else None
     return EnergyDensity(net.energy, gradient=gradient, support=support, base=base)

@@ -1,4 +1,4 @@
-"""Heads on the representation: projectors with batch norm, and cluster heads side by side."""
+"""Heads on the representation: projectors with batch norm, and parallel cluster heads."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Projector(nn.Module):
 
 
 class ClusterHeads(nn.Module, ABC):
-    """Cluster heads side by side on one embedding, each with c scores per row; ``chosen`` is the one that answers.
+    """Parallel cluster heads on one embedding, each with c scores per row; predictions use the head ``chosen``.
 
-    Heads do not see each other: they start from different weights, and the run keeps one of them.
+    Heads are independent: they start from different weights, and the run keeps one of them.
     """
 
     chosen: torch.Tensor
@@ -55,16 +55,16 @@ class ClusterHeads(nn.Module, ABC):
 
     @abstractmethod
     def place(self, centres: torch.Tensor) -> None:
-        """Let every head begin with its clusters at ``centres`` [k, h], k of them at most c."""
+        """Put the first k clusters of every head at ``centres`` [k, h], where k is at most c."""
 
 
 class LinearHeads(ClusterHeads):
-    """Scores are free logits: a linear layer per head, all of them in one matrix product."""
+    """Unbounded scores: a linear layer per head, all computed in one matrix product."""
 
     def __init__(self, n_heads: int, n_clusters: int, size: int) -> None:
         super().__init__(n_heads, n_clusters)
         self.weight = nn.Parameter(torch.empty(n_heads, n_clusters, size))
-        # Scores begin at a spread near that of the embedding: much smaller ones would lead all heads the same way.
+        # Scores start about as spread out as the embedding: much smaller ones would lead all heads the same way.
         nn.init.normal_(self.weight, std=1 / math.sqrt(size))
         self.bias = nn.Parameter(torch.zeros(n_heads, n_clusters))
 
@@ -88,7 +88,7 @@ class Prototypes(ClusterHeads):
     def __init__(self, n_heads: int, n_clusters: int, size: int) -> None:
         super().__init__(n_heads, n_clusters)
         directions = torch.empty(n_heads, n_clusters, size)
-        if not directions.is_meta:  # shapes without numbers: drawing them would import torch's compiler
+        if not directions.is_meta:  # on the meta device, drawing would import torch's compiler
             directions = F.normalize(directions.normal_(), dim=2)
         self.directions = nn.Parameter(directions)
 

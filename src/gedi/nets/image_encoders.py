@@ -1,4 +1,4 @@
-"""Encoders of images: the paper's ResNet, and a net that is faster on a CPU."""
+"""Image encoders: the paper's ResNet, and a net that is faster on a CPU."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gedi.errors import ConfigError, DataError
 from gedi.nets.encoders import SLOPE, Encoder
 
 SMALLEST = 8  # pixels: two poolings leave 2x2
-CHANNELS_OF_GROUP = 16  # that group norm standardises together
+CHANNELS_OF_GROUP = 16  # in group norm
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions beside a shortcut; ``pool`` halves both, ``first`` takes raw pixels.
+    """Two 3x3 convolutions with a shortcut; ``pool`` halves the image, ``first`` takes raw pixels.
 
-    The first block has no activation before its first convolution, which would discard half of the pixels' range. It
-    has a 1x1 convolution in its shortcut, because the number of channels changes there.
+    The first block has no activation before its first convolution: it would flatten half of the pixels' range. Its
+    shortcut is a 1x1 convolution, because the number of channels changes.
     """
 
     def __init__(self, channels: int, width: int, *, first: bool = False, pool: bool = False) -> None:
@@ -38,10 +38,10 @@ class Block(nn.Module):
 
 
 class ResNet8(nn.Module):
-    """The 8-layer ResNet of Appendix H: images [n, C, H, W], H and W at least 8, -> representation [n, width].
+    """The 8-layer ResNet of Appendix H, from images [n, C, H, W] of at least 8x8 to representations [n, width].
 
-    ``width`` is the F of the paper's table. Four residual blocks, the first two of which halve the image, then the mean
-    over pixels. There is no normalisation layer: the energy of one image must not depend on the others of its batch.
+    ``width`` is the F of the paper's table. Four residual blocks, the first two of which halve the image, are followed
+    by the mean over pixels. Nothing is normalised: the energy of an image must not depend on the rest of its batch.
     With three channels it has 1,037,184 parameters for F = 128 and 4,138,752 for F = 256.
 
     Weights and images are kept channels_last, which makes gradients with respect to images 1.4-1.7 times faster on CPU.
@@ -71,7 +71,7 @@ class ResNet8(nn.Module):
 
 
 class StridedBlock(nn.Module):
-    """Two 3x3 convolutions with group norm beside a shortcut; ``stride`` 2 halves the image."""
+    """Two 3x3 convolutions with group norm and a shortcut; ``stride`` 2 halves the image."""
 
     def __init__(self, channels: int, width: int, *, stride: int) -> None:
         super().__init__()
@@ -92,11 +92,12 @@ def group_norm(width: int) -> nn.GroupNorm:
 
 
 class ConvNet(nn.Module):
-    """A residual net for CPUs: images [n, C, H, W], H and W at least 8, -> representation [n, width].
+    """A residual net for CPUs, from images [n, C, H, W] of at least 8x8 to representations [n, width].
 
-    The image is halved by the first convolution and by two of three residual blocks, while widths grow from a quarter
-    of ``width`` to all of it. So 128 features take fewer multiplications than 32 of `ResNet8`, half of which go into
-    one convolution at full resolution. Group norm looks at one image at a time and SiLU is smooth, as an energy needs.
+    The first convolution and two of the three residual blocks halve the image, while the width grows from a quarter of
+    ``width`` to all of it. So 128 features take fewer multiplications than 32 in `ResNet8`, which spends half of them
+    on one convolution at full resolution. As an energy requires, group norm looks at one image at a time and SiLU is
+    smooth.
     """
 
     def __init__(self, channels: int = 3, width: int = 128) -> None:
@@ -112,7 +113,7 @@ class ConvNet(nn.Module):
             StridedBlock(first, second, stride=2),
             StridedBlock(second, width, stride=2),
         )
-        self.last = nn.LayerNorm(width)  # means over pixels vary little, and heads learn slowly from them
+        self.last = nn.LayerNorm(width)  # means over pixels vary little, and heads would learn slowly from them
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight)
@@ -137,10 +138,10 @@ NETS: dict[str, type[ResNet8] | type[ConvNet]] = {"resnet8": ResNet8, "convnet":
 
 
 class ImageEncoder(Encoder):
-    """A net for images on flat rows [n, H * W * C], as the samplers have them; pixels are in the order (H, W, C)."""
+    """An image net on flat rows [n, H * W * C], as samplers use them; pixels are in the order (H, W, C)."""
 
     rows_at_once = 256
-    is_exact = False  # one image would take the time of 256
+    is_exact = False  # padding would make one image as slow as 256
 
     def __init__(self, image_shape: tuple[int, ...], width: int, net: str = "resnet8") -> None:
         super().__init__()
@@ -159,5 +160,5 @@ class ImageEncoder(Encoder):
         return torch.cat([self._encode(part) for part in x.split(self.rows_at_once)])
 
     def _encode(self, x: torch.Tensor) -> torch.Tensor:
-        # Channels are the last of (H, W, C) already: to the net this is channels_last without a copy.
+        # Channels are already last in (H, W, C), so to the net this is channels_last without a copy.
         return self.resnet(x.reshape(len(x), *self.image_shape).permute(0, 3, 1, 2))

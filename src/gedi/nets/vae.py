@@ -12,7 +12,7 @@ from gedi.nets.densities import Density
 from gedi.nets.encoders import MLPEncoder
 
 LOG_SIGMA_LIMIT = 8.0  # q's widths stay between e^-8 and e^8, however far out x is
-MIN_SCALE = 1e-3  # of the likelihood: on data that lie exactly on a manifold it would go to zero, and log p to infinity
+MIN_SCALE = 1e-3  # lower bound on s: on data that lie exactly on a manifold, s would go to zero and log p to infinity
 
 
 def quasi_normal(n: int, size: int) -> torch.Tensor:
@@ -67,7 +67,7 @@ class VaeDensity(Density):
         return -0.5 * error.square().sum(-1) - error.shape[-1] * (self.scale.log() + 0.5 * math.log(2 * math.pi))
 
     def bound(self, x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-        """Importance-weighted bound on log p(x) from noise [k, latent], or [k, n, latent] if rows differ in noise.
+        """Importance-weighted bound on log p(x) from noise [k, latent], or [k, n, latent] for noise per row.
 
         Averaged over Gaussian noise it is at most log p(x), and it grows with k.
         """

@@ -3,9 +3,9 @@
 ``joint`` holds f(x_i, z_i) at pairs drawn together; ``critic[k, i]`` is f(x_k, z_i), so its diagonal is ``joint``;
 ``log_z`` holds log Z(z_i) with Z(z) = E_p(x') exp f(x', z). Each function averages over i and is to be maximised.
 
-The inequalities UBA <= I and so on hold for the true Z. An estimate of Z from few samples is too small on average in
-its logarithm (Jensen), so UBA with an estimated ``log_z`` is no bound: TUBA and NWJ, linear in Z, stay bounds, and so
-does InfoNCE. A deterministic encoder of continuous data has I = infinity, and then all of them hold trivially.
+The inequalities UBA <= I and so on hold for the true Z. The logarithm of an estimate of Z from few samples is too small
+on average (Jensen), so UBA with an estimated ``log_z`` is not a bound. TUBA and NWJ are linear in Z and remain bounds,
+and so does InfoNCE. A deterministic encoder of continuous data has I = infinity, and then all of them hold trivially.
 """
 
 from __future__ import annotations
@@ -52,6 +52,6 @@ def elbo_ebm(scores: torch.Tensor, log_gamma: torch.Tensor, log_prior: torch.Ten
     It bounds E log p(x) from below if z is discrete. For continuous z the paper's claim is false: its fourth line
     drops the entropy of q(z|x) = delta(z - g(x)), which is zero only for a discrete z and minus infinity otherwise.
     With a prior of density one the value is -H(X) + I_UBA (App. B), above E log p(x) = -H(X) whenever I_UBA is
-    positive. As an objective for f nothing changes, for the missing entropy does not depend on it.
+    positive. As an objective for f nothing changes, since the missing entropy does not depend on f.
     """
     return (scores + log_prior - log_gamma).mean()

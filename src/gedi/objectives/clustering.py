@@ -1,6 +1,6 @@
 """Cluster-based terms: L_DI (Eqs. 3-5) with assignments by Sinkhorn-Knopp or k-means, or with a prior on clusters.
 
-Assignments and marginals are those of the rows given: with several processes, gather the batch first.
+Assignments and marginals are computed over the given rows: with several processes, gather the batch first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def sinkhorn(scores: torch.Tensor, *, epsilon: float, iterations: int) -> torch.
     ([1.0, 1.0], [1.0, 1.0])
     """
     log_q = scores.detach().to(torch.promote_types(scores.dtype, torch.float32)) / epsilon
-    # Largest score of a row at zero: at 1e6 float32 steps by 0.06, and rows would sum to 0.97 or 1.03.
+    # Shift each row's largest score to zero: near 1e6, float32 has steps of 0.06, and rows would sum to 0.97 or 1.03.
     log_q = log_q - log_q.amax(dim=-1, keepdim=True)
     n, c = log_q.shape[-2:]
     row = torch.logsumexp(log_q, dim=-1, keepdim=True)
@@ -52,7 +52,7 @@ def sinkhorn(scores: torch.Tensor, *, epsilon: float, iterations: int) -> torch.
 
 
 def clustering_loss(assignments: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """-E_q log p(y|x): the part of -L_DI / n that depends on Theta (Eq. 4, the entropy of q is a constant)."""
+    """-E_q log p(y|x): the part of -L_DI / n that depends on Theta (Eq. 4; the entropy of q is constant)."""
     return -(assignments * log_probs).sum(dim=-1).mean(dim=-1)
 
 
@@ -95,10 +95,10 @@ class Partition(NamedTuple):
 @torch.no_grad()
 @full_precision
 def kmeans_partition(z: torch.Tensor, start: torch.Tensor, *, iterations: int = 20) -> Partition:
-    """q(y|x) of DeepCluster: one k-means of all embeddings, from the centres ``start``.
+    """q(y|x) of DeepCluster: one run of k-means on all embeddings, from the centres ``start``.
 
-    Starting from the previous centres keeps the clusters' numbers, so that a classifier need not be learned again. A
-    cluster that loses all its points takes the point farthest from its centre, because an empty class stays empty.
+    Starting from the previous centres keeps the order of the clusters, so that a classifier does not have to be learned
+    again. A cluster that loses all its points would stay empty, so it moves to the point farthest from its own centre.
     """
     centres = start.to(z)
     if len(z) < len(centres):
@@ -114,7 +114,7 @@ def kmeans_partition(z: torch.Tensor, start: torch.Tensor, *, iterations: int = 
 
 
 def _means(z: torch.Tensor, labels: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
-    """Each cluster's mean; empty clusters move to the rows that are farthest from their own centre."""
+    """The mean of each cluster; empty clusters move to the rows farthest from their own cluster's mean."""
     sizes = torch.bincount(labels, minlength=len(centres))
     sums = torch.zeros_like(centres).index_add_(0, labels, z)
     means = sums / sizes.clamp(min=1).unsqueeze(1)
@@ -135,9 +135,9 @@ def entropy(log_probs: torch.Tensor) -> torch.Tensor:
 
 
 def invariance_loss(log_probs: torch.Tensor, other_log_probs: torch.Tensor) -> torch.Tensor:
-    """E_q log p of Eq. 4 with each view's own prediction as the other's q; gradients flow through both.
+    """-E_q log p(y|x) of Eq. 4 with each view's prediction as the other's q; gradients flow through both.
 
-    Small only where views agree and are certain.
+    Small only if the views agree and are certain.
     """
     one = clustering_loss(log_probs.exp(), other_log_probs)
     two = clustering_loss(other_log_probs.exp(), log_probs)
@@ -170,26 +170,26 @@ def agreement(log_probs: torch.Tensor, other_log_probs: torch.Tensor) -> Agreeme
 def prior_clustering_loss(seen: Agreement, *, prior: float, marginals: torch.Tensor | None = None) -> torch.Tensor:
     """Invariance, plus ``prior`` times the KL of the mean prediction from the prior on clusters (docs/family.md).
 
-    Never negative; zero only where views are certain, equal, and as the prior says in the mean. Without the prior, all
-    points agreeing on one cluster would be best.
+    Never negative, and zero only if the views agree, are certain, and match the prior on average. Without the prior,
+    putting all points in one cluster would be best.
     """
     return seen.invariance + prior * marginal_kl(seen.log_mean, marginals)
 
 
 def unexplained_share(seen: Agreement) -> torch.Tensor:
-    """The share of the clusters' entropy that one view leaves open when the other is known: 0 is best, 1 is chance.
+    """The share of one view's cluster entropy that remains when the other view is known: 0 is best, 1 is chance.
 
-    It compares clusterings of unequal sizes fairly: neither the loss above, which rewards equal clusters, nor the
-    invariance alone, which rewards a single one, does.
+    It is fair to clusters of unequal sizes, unlike the loss above, which rewards equal ones, and unlike the invariance
+    alone, which rewards a single one.
     """
-    return (seen.invariance + 1e-3) / entropy(seen.log_mean).clamp_min(1e-6)  # one cluster for all: 1000
+    return (seen.invariance + 1e-3) / entropy(seen.log_mean).clamp_min(1e-6)  # a single cluster: 1000
 
 
 # -- terms ------------------------------------------------------------------------------------------------------------
 
 
 class Compared(NamedTuple):
-    """Of each head, [heads]: the loss between two views, and what it is judged by."""
+    """For each head, [heads]: the loss between two views, and the value by which heads are compared."""
 
     losses: torch.Tensor
     judged: torch.Tensor
@@ -197,7 +197,7 @@ class Compared(NamedTuple):
 
 @dataclass
 class Clustering(Term, family="clustering"):
-    """What cluster-based terms share: L_DI(Theta; T) and L_DI(Theta; p_Psi), for every head and for the neutral one."""
+    """Base of the cluster-based terms: L_DI(Theta; T) and L_DI(Theta; p_Psi), for every head and the neutral one."""
 
     dam: NotNegative = 1.0  # weight of the loss between x and the end of its walk; `weight` is that between x and x'
     neutral: NotNegative = 4.0  # weight of the neutral head's loss, relative to that of the heads
@@ -236,7 +236,7 @@ class Clustering(Term, family="clustering"):
     def compare(
         self, views: Views, scores: torch.Tensor, other: torch.Tensor, marginals: torch.Tensor | None
     ) -> Compared:
-        """The loss of every head between the scores [heads, n, c] of two views."""
+        """Compare the scores [heads, n, c] of two views, head by head."""
 
 
 @dataclass
@@ -245,7 +245,7 @@ class Prior(Clustering):
 
     kind: str = "prior"
     tau: Positive = 1.0  # temperature of p(y|x)
-    prior: NotNegative = 2.0  # weight of the cluster sizes against the views' agreement
+    prior: NotNegative = 2.0  # weight of the prior on cluster sizes, relative to the agreement of the views
     equation: ClassVar[str] = "Eqs. 3-4 with a prior on p(y)"
 
     def compare(
@@ -259,10 +259,10 @@ class Prior(Clustering):
 
 @dataclass
 class Sinkhorn(Clustering):
-    """L_DI with assignments by Sinkhorn-Knopp, one for every view, as in SwAV."""
+    """L_DI with assignments by Sinkhorn-Knopp, computed for each view as in SwAV."""
 
     kind: str = "sinkhorn"
-    epsilon: Positive = 0.05  # entropy of the assignment
+    epsilon: Positive = 0.05  # weight of the entropy in the assignment
     iterations: Count = 3  # Sinkhorn-Knopp iterations
     equation: ClassVar[str] = "Eqs. 3-5"
 
@@ -276,9 +276,9 @@ class Sinkhorn(Clustering):
 
 @dataclass
 class KMeans(Clustering):
-    """L_DI with hard assignments: k-means of all embeddings every so often, its centres as prototypes (DeepCluster).
+    """L_DI with hard assignments: regular k-means on all embeddings, whose centres become prototypes (DeepCluster).
 
-    There is no loss along walks, since k-means sees the rows alone, and one head: its labels are the rows' own.
+    There are no walks, since k-means labels only the rows themselves, and only one head, since each row has one label.
     """
 
     kind: str = "kmeans"

@@ -1,6 +1,6 @@
 """Contrastive terms: L_CT / InfoNCE (Eqs. 1-2), NT-Xent, ProtoCPC (App. D) and the energy they imply (Eq. 9).
 
-All negatives are rows of the tensors given: with several processes, gather the batch first and pass all of it.
+All negatives are rows of the given tensors: with several processes, gather the batch first and pass all of it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def cosine(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 def negative_squared_distance(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """-||z_i - z'_j||^2, for all pairs; between unit vectors it is 2 cosine - 2."""
-    # |a|^2 - 2ab + |b|^2 needs no [n, m, h] tensor but cancels for points far from the origin, so the origin goes
-    # among them. Distances do not depend on it, hence neither does the gradient.
+    # |a|^2 - 2ab + |b|^2 needs no [n, m, h] tensor, but loses precision far from the origin. So the origin is moved
+    # among the points; neither the distances nor their gradients depend on it.
     origin = other.detach().mean(dim=0)
     z, other = z - origin, other - origin
     return 2 * z @ other.T - (z**2).sum(dim=1, keepdim=True) - (other**2).sum(dim=1)
@@ -57,7 +57,7 @@ def similarity_logits(z: torch.Tensor, other: torch.Tensor, *, tau: float, simil
 
 
 def instance_log_probs(z: torch.Tensor, other: torch.Tensor, *, tau: float, similarity: str) -> torch.Tensor:
-    """log p(l|x_i; Theta) of Eq. 1, one row for each ``z``: which row of ``other`` it is. The true one counts too."""
+    """log p(l|x_i; Theta) of Eq. 1, [len(z), len(other)]: which row of ``other`` matches z_i, among all of them."""
     return torch.log_softmax(similarity_logits(z, other, tau=tau, similarity=similarity), dim=1)
 
 
@@ -66,15 +66,15 @@ def contrastive_log_likelihood(
 ) -> torch.Tensor:
     """L_CT of Eq. 2, summed over samples: sum_i log p(l_i = i|x_i; Theta).
 
-    ``other`` holds g of a second view. Without it, it is the equation as printed, which compares every x_i with
-    itself: under cosine or distance the numerator is then a constant, and all that is left pushes samples apart.
+    ``other`` holds g of a second view. Without it, this is the equation as printed, which compares every x_i with
+    itself: with cosine or distance the numerator is then constant, and what is left only pushes samples apart.
     """
     log_probs = instance_log_probs(z, z if other is None else other, tau=tau, similarity=similarity)
     return log_probs.diagonal().sum()
 
 
 def info_nce_loss(z: torch.Tensor, z_view: torch.Tensor, *, tau: float, similarity: str) -> torch.Tensor:
-    """-L_CT / n, both views taking turns as the candidates: at least zero, log n if all embeddings are equal."""
+    """-L_CT / n, averaged over both directions: at least zero, and log n if all embeddings are equal."""
     one = contrastive_log_likelihood(z, z_view, tau=tau, similarity=similarity)
     two = contrastive_log_likelihood(z_view, z, tau=tau, similarity=similarity)
     return -(one + two) / (2 * len(z))
@@ -91,14 +91,14 @@ def nt_xent_loss(z: torch.Tensor, z_view: torch.Tensor, *, tau: float, similarit
 
 @full_precision
 def teacher_probabilities(scores: torch.Tensor, *, tau: float) -> torch.Tensor:
-    """p^t(x) of App. D; a ``tau`` below the student's sharpens it. Pass scores without gradient: a teacher has none."""
+    """p^t(x) of App. D; a ``tau`` below the student's sharpens it. Pass detached scores."""
     return torch.softmax(scores / tau, dim=1)
 
 
 def teacher_marginal(probabilities: torch.Tensor) -> torch.Tensor:
     """q^t of App. D, the batch mean of p^t (ProtoCPC's authors use a running mean).
 
-    The prior does what centring does for other teachers: a prototype that is used often earns less.
+    As a prior it does what centring does for other teachers: frequent prototypes earn less.
     """
     return probabilities.mean(dim=0)
 
@@ -113,8 +113,8 @@ def prototypical_critic(scores: torch.Tensor, teacher: torch.Tensor, *, tau: flo
 def protocpc_bound(scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.Tensor, *, tau: float) -> torch.Tensor:
     """I_ProtoCPC of App. D: mean_i p^t(x_i)^T s_i - log sum_c q^t_c exp s_ic, with s the student's scores / tau.
 
-    With ``marginal`` the mean of ``teacher`` it is at most the InfoNCE of ``prototypical_critic``, on every batch and
-    not only on average, with equality if the teacher is certain. With a running mean it may exceed it.
+    If ``marginal`` is the mean of ``teacher``, it is at most the InfoNCE of ``prototypical_critic`` on every batch, not
+    only on average, with equality if the teacher is certain. With a running mean it may exceed the InfoNCE.
     """
     scores = scores / tau
     return ((teacher * scores).sum(dim=1) - torch.logsumexp(scores + marginal.log(), dim=1)).mean()
@@ -126,10 +126,10 @@ def protocpc_loss(scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.T
 
 
 def contrastive_log_density(z: torch.Tensor, bank: torch.Tensor, *, tau: float, similarity: str) -> torch.Tensor:
-    """-E(x; Theta) = log sum_j exp(sim(g(x_j), g(x)) / tau) of Eq. 9, one value a row: log p(x) + log Gamma.
+    """-E(x; Theta) = log sum_j exp(sim(g(x_j), g(x)) / tau) of Eq. 9, one value per row: log p(x) + log Gamma.
 
-    ``bank`` holds g of the samples that define the density. EBCLR takes the negative squared distance, the mean over
-    the bank (log n less), and a penalty on ||z||^2 that Eq. 9 does not have.
+    ``bank`` holds g of the samples that define the density. EBCLR uses the negative squared distance, the mean over
+    the bank (lower by log n), and a penalty on ||z||^2 that Eq. 9 does not have.
 
     >>> contrastive_log_density(torch.zeros(1, 2), torch.zeros(1, 2), tau=0.1, similarity="cosine").item()
     0.0
@@ -142,15 +142,15 @@ def contrastive_log_density(z: torch.Tensor, bank: torch.Tensor, *, tau: float, 
 
 @dataclass
 class Contrastive(Term, family="contrastive"):
-    """A loss of two views' embeddings against those of all other rows."""
+    """A loss that contrasts the embeddings of two views with those of all other rows."""
 
     tau: Positive = 0.1  # temperature
-    similarity: Literal["dot", "cosine", "negative_squared_distance"] = "cosine"  # of two embeddings
+    similarity: Literal["dot", "cosine", "negative_squared_distance"] = "cosine"  # similarity of two embeddings
 
 
 @dataclass
 class InfoNce(Contrastive):
-    """-L_CT, both views taking turns."""
+    """-L_CT, averaged over both directions."""
 
     kind: str = "infonce"
     equation: ClassVar[str] = "Eqs. 1-2"
@@ -175,7 +175,7 @@ class NtXent(Contrastive):
 
 @dataclass
 class ProtoCpc(Contrastive):
-    """ProtoCPC: the averaged weights are the teacher, and the batch's mean is its prior."""
+    """ProtoCPC, with the averaged weights as the teacher and its mean over the batch as the prior."""
 
     kind: str = "protocpc"
     sharpness: float = 0.04  # temperature of the teacher; below tau it sharpens

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gedi.nets.densities import Support
     from gedi.objectives.views import Views
 
-MOST_NUMBERS = 2**19  # of a batch that a score is matched on: the gradient of a gradient takes time and memory
+MOST_NUMBERS = 2**19  # most values in a batch for score matching: the gradient of a gradient takes time and memory
 
 
 def contrastive_divergence(log_p_data: torch.Tensor, log_p_samples: torch.Tensor) -> torch.Tensor:
@@ -31,7 +31,7 @@ def contrastive_divergence(log_p_data: torch.Tensor, log_p_samples: torch.Tensor
     ``log_p_*`` are unnormalised log densities u^T enc(x) at data and at samples of p_Psi. The normaliser's gradient is
     minus the expectation over p_Psi; the paper's Eq. 12 prints that term without its minus sign.
 
-    The value is the energy gap, not a likelihood: it is near zero for a well fitted model.
+    The value is the energy gap, not a likelihood: it is near zero for a well-fitted model.
     """
     return log_p_samples.mean() - log_p_data.mean()
 
@@ -39,9 +39,9 @@ def contrastive_divergence(log_p_data: torch.Tensor, log_p_samples: torch.Tensor
 def denoising_error(
     score: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, sigma: float, generator: torch.Generator
 ) -> torch.Tensor:
-    """Denoising score matching (Vincent 2011), per dimension: how well the score predicts noise added to the data.
+    """Denoising score matching (Vincent 2011), per dimension: the error of the score in predicting noise on the data.
 
-    A flat density has 1. The least possible value depends on the data, and is above 0.
+    It is 1 for a flat density. The lowest possible value depends on the data, and is above 0.
     """
     noise = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
     return (sigma * score(x + sigma * noise) + noise).square().mean()
@@ -50,7 +50,8 @@ def denoising_error(
 def settled(data: torch.Tensor, sampled: torch.Tensor, burn_in: float | None) -> torch.Tensor:
     """Which chains count as samples of p_Psi, by their log p: not those just restarted where p_Psi is tiny.
 
-    A few of these would dominate the mean, and the energy would grow without bound to push them away.
+    A few of these would dominate the mean, and the energy would grow without bound to push them away. If no chain has
+    settled, all of them count.
     """
     if burn_in is None:
         return torch.ones_like(sampled, dtype=torch.bool)
@@ -59,7 +60,7 @@ def settled(data: torch.Tensor, sampled: torch.Tensor, burn_in: float | None) ->
 
 
 def half_squared_slope(log_density: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """||d log p / dx||^2 / 2 at every row of ``x``, with its gradient for the parameters."""
+    """||d log p / dx||^2 / 2 at every row of ``x``, differentiable in the parameters."""
     with torch.enable_grad():
         x = x.detach().requires_grad_(True)
         (slope,) = torch.autograd.grad(log_density(x).sum(), x, create_graph=True)
@@ -68,17 +69,17 @@ def half_squared_slope(log_density: Callable[[torch.Tensor], torch.Tensor], x: t
 
 @dataclass
 class Generative(Term, family="generative"):
-    """CE(p, p_Psi): what kind of model p_Psi is, and its loss."""
+    """Base of the generative terms: which model p_Psi is, and its loss CE(p, p_Psi)."""
 
     needs_samples: ClassVar[bool] = False  # it learns from samples of p_Psi, drawn by SGLD
     denoises: ClassVar[bool] = False  # it learns to tell noise from data, so it can remove that of its samples
     every: Natural = 1  # update the density every this many iterations after step 1; 0: train it in step 1 only
     reads_encoder: ClassVar[bool] = False  # the density is a function of enc(x)
-    reads_heads: ClassVar[bool] = False  # the density is made of the projector or the prototypes
+    reads_heads: ClassVar[bool] = False  # the density is built from the projector or the prototypes
 
     @abstractmethod
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
-        """p_Psi, made of the net's own parts or beside them; ``support`` is the sampler's box."""
+        """Build p_Psi, from the net's own parts or with networks of its own; ``support`` is the sampler's box."""
 
     def is_due(self, iteration: int) -> bool:
         return bool(self.every) and iteration % self.every == 0
@@ -86,14 +87,14 @@ class Generative(Term, family="generative"):
 
 @dataclass
 class ContrastiveDivergence(Generative):
-    """Learns from samples of the model: for a log p that is known up to a constant."""
+    """For a log p that is known up to a constant: learns from samples of the model."""
 
     needs_samples: ClassVar[bool] = True
     size: NotNegative = 1e-3  # weight of the mean square of log p on data and samples: fixes its constant (paper: 0)
     gradient: NotNegative = 0.0  # weight of the mean of ||d log p / dx||^2 / 2 on data: keeps the energy smooth there
 
     def losses(self, views: Views) -> dict[str, Loss]:
-        """Eq. 12 and the size of the energy, in one pass."""
+        """Eq. 12 and the size of the energy, in one forward pass."""
         assert views.samples is not None
         shown = torch.cat([views.blurred(), views.samples])
         values = views.apply(lambda rows: self.log_density(views, rows), shown)
@@ -110,12 +111,12 @@ class ContrastiveDivergence(Generative):
         return losses
 
     def log_density(self, views: Views, rows: torch.Tensor) -> torch.Tensor:
-        """log p_Psi of data and samples, with its gradient."""
+        """log p_Psi of data and samples; gradients reach the weights."""
         return views.net.log_density(rows)
 
 
 def restraint(gap: torch.Tensor, max_gap: float | None) -> float:
-    """What the density's weight is divided by: the more, the further its samples lag behind the data.
+    """The divisor of the density's weight: it grows as samples lag further behind the data.
 
     A large gap reflects the sampler, not the density, and following it makes energy-based training blow up.
     """
@@ -140,8 +141,8 @@ class Energy(ContrastiveDivergence):
 class Denoising(Generative):
     """log p = u^T enc(x) on top of a mixture of Gaussians, by denoising score matching.
 
-    It learns to tell noise from data. Its gradient points the same way as that of CE(p, p_Psi), for data blurred by
-    ``sampler.data_noise`` (Vincent 2011), and takes one backward pass through a gradient instead of chains of them.
+    It learns to tell noise from data. Its optimum is that of CE(p, p_Psi) for data blurred by ``sampler.data_noise``
+    (Vincent 2011), and it takes one backward pass through a gradient instead of chains of gradient steps.
     """
 
     kind: str = "denoising"
@@ -170,13 +171,13 @@ class Denoising(Generative):
 class ContrastiveEnergy(ContrastiveDivergence):
     """The density a contrastive model implies, log p = log sum_j exp(sim(g(x), g(x_j)) / tau), as in EBCLR.
 
-    The x_j are the batch's other views while it learns, and `bank` rows of the data everywhere else.
+    While it learns, the x_j are the other views of the batch; everywhere else they are `bank` rows of the data.
     """
 
     kind: str = "contrastive"
     tau: Positive = 0.1  # temperature; log p spans at most 4 / tau where similarities are distances on the unit sphere
     similarity: Literal["dot", "cosine", "negative_squared_distance"] = "negative_squared_distance"  # of two embeddings
-    bank: Count = 256  # number of data rows that the density is a sum over
+    bank: Count = 256  # number of data rows x_j in the sum
     equation: ClassVar[str] = "Eq. 9"
     reads_heads: ClassVar[bool] = True
 
@@ -187,10 +188,9 @@ class ContrastiveEnergy(ContrastiveDivergence):
         return ContrastiveDensity(net.embed, bank, similarity=similarity, tau=self.tau, support=support)
 
     def log_density(self, views: Views, rows: torch.Tensor) -> torch.Tensor:
-        density = views.net.density
-        assert isinstance(density, ContrastiveDensity)
-        with evaluating(views.net):
-            return density.log_density_by(rows, views.gather(density.embedding(views.inputs[1])))
+        net = views.net
+        with evaluating(net):
+            return net.density.log_density_by(rows, views.gather(net.embed(views.inputs[1])))
 
 
 @dataclass
@@ -208,7 +208,7 @@ class LogSumExp(ContrastiveDivergence):
 
 @dataclass
 class Likelihood(Generative):
-    """A model that knows its own likelihood, or a bound on it, and draws its own samples: it learns without SGLD."""
+    """A model with its own likelihood, or a bound on it, and its own sampler: it learns without SGLD."""
 
     hidden: Layers = (64, 64)  # hidden layers of its networks
 

@@ -1,6 +1,6 @@
 """Negative-free terms: L_NF in its Gaussian form (Eqs. 6-7) and its relatives (Sec. 2.3, App. E).
 
-Covariances are those of the rows given: with several processes, gather the batch first and pass all of it.
+Covariances are computed over the given rows: with several processes, gather the batch first and pass all of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def scatter(z: torch.Tensor, beta: float) -> torch.Tensor:
 
 
 def gaussian_kl(sigma: torch.Tensor) -> torch.Tensor:
-    """Tr(Sigma)/2 - log|Sigma|/2 (Eq. 7, first part): smallest, at h/2, where Sigma is the identity."""
+    """Tr(Sigma)/2 - log|Sigma|/2 (Eq. 7, first part): its minimum, h/2, is at the identity."""
     # Cholesky rather than slogdet: it fails loudly when Sigma is not positive definite.
     log_det = 2 * torch.linalg.cholesky(sigma).diagonal().log().sum()
     return (torch.trace(sigma) - log_det) / 2
@@ -45,16 +45,16 @@ def negative_free_loss(
 ) -> torch.Tensor:
     """-L_NF of Eq. 7 for features of x and of its view x'; ``invariance=1`` is the paper's.
 
-    ``between`` are the vectors whose distance counts, if not these features: the paper has Sigma after a projector and
-    the distance between enc(x) and enc(x'). Float32 or wider throughout: the log-determinant of a half-precision
-    scatter matrix is noise.
+    ``between`` are the vectors whose distance counts, if not these features: in the paper Sigma is computed after a
+    projector, but the distance between enc(x) and enc(x'). Always float32 or wider: the log-determinant of a
+    half-precision scatter matrix is noise.
     """
     one, two = between or (z, z_view)
     return gaussian_kl(scatter(z, beta)) + invariance * ((one - two) ** 2).sum() / 2
 
 
 def covariance(z: torch.Tensor) -> torch.Tensor:
-    """Unbiased covariance of the columns: what Eq. 6 calls Sigma, without beta, over n - 1."""
+    """Unbiased covariance of the columns: Sigma of Eq. 6 without beta, divided by n - 1."""
     return scatter(z, 0.0) / (len(z) - 1)
 
 
@@ -67,12 +67,12 @@ def off_diagonal(matrix: torch.Tensor) -> torch.Tensor:
 def corinfomax_loss(z: torch.Tensor, z_view: torch.Tensor, *, epsilon: float, attraction: float) -> torch.Tensor:
     """CorInfoMax without its running averages: -(log|R + eI| + log|R' + eI|) / h + attraction mean (z - z')^2.
 
-    R is the covariance over n. Sec. 2.3 says that L_NF recovers this. With beta = n e and attraction = 2n,
+    R is the covariance with divisor n. Sec. 2.3 says that L_NF recovers this. With beta = n e and attraction = 2n,
 
         -L_NF(z, z') - L_NF(z', z) = h/2 corinfomax_loss - h log n + (Tr Sigma + Tr Sigma') / 2,
 
-    so it does where the traces are constant, that is for standardised features; for free features L_NF also has a
-    preferred scale and CorInfoMax has not.
+    so it does if the traces are constant, that is for standardised features. Otherwise L_NF also has a preferred scale,
+    and CorInfoMax does not.
     """
     h, eye = z.shape[1], torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
     log_dets = torch.stack(
@@ -86,14 +86,14 @@ def mec_loss(z: torch.Tensor, z_view: torch.Tensor, *, distortion: float, order:
     """Maximum entropy coding: -log|I + l Z^T Z'| / (l n) for rows of unit norm, with l = 1 / (n distortion).
 
     Its authors take the first ``order`` = 4 terms of the logarithm's series, which converges only while the eigenvalues
-    of l Z^T Z' are below one: few dimensions need a larger ``distortion``. None is the determinant itself.
+    of l Z^T Z' are below one: few dimensions need a larger ``distortion``. None computes the determinant itself.
 
     Sec. 2.3 says that L_NF recovers this. For one view, columns of mean zero and beta = n distortion,
 
         -L_NF(z, z) = mec_loss(z, z, order=None) / (2 distortion) + (n + h beta - h log beta) / 2,
 
-    constants all. Between two views L_NF measures their distance and MEC the determinant of their product: to first
-    order in l both are sum_i z_i^T z'_i up to constants, beyond it they differ.
+    where the last summand is constant. Between two views L_NF measures their distance and MEC the determinant of their
+    product: to first order in l both are sum_i z_i^T z'_i up to constants; beyond that they differ.
     """
     n = len(z)
     coupling = F.normalize(z, dim=1).T @ F.normalize(z_view, dim=1) / (n * distortion)
@@ -134,10 +134,10 @@ def vicreg_loss(
     decorrelation: float,
     epsilon: float = 1e-4,
 ) -> torch.Tensor:
-    """VICReg: squared distance of the views, hinge on each feature's deviation, squared covariances (App. E).
+    """VICReg: squared distance of the views, hinge on each feature's standard deviation, squared covariances (App. E).
 
-    Means, not App. E's sums, over features and rows, so that the published weights mean what they meant; and, as in
-    the authors' code, the mean of both views' hinges, where their paper adds them (``variance=50`` is the paper's).
+    Averages over features and rows, where App. E has sums, so that the published weights keep their meaning. The hinges
+    of both views are averaged, as in the authors' code; their paper adds them (``variance=50`` is the paper's).
     """
     hinge = torch.stack([F.relu(1 - torch.sqrt(v.var(dim=0) + epsilon)).mean() for v in (z, z_view)]).mean()
     redundancy = torch.stack([(off_diagonal(covariance(v)) ** 2).sum() / z.shape[1] for v in (z, z_view)]).sum()
@@ -146,9 +146,9 @@ def vicreg_loss(
 
 @full_precision
 def whiten(z: torch.Tensor, *, shrinkage: float = 0.0) -> torch.Tensor:
-    """Rows of mean zero and covariance one: L^-1 (z - mean) with L L^T = (1 - s) Cov + s I, by Cholesky (App. E).
+    """Rows with mean 0 and covariance I: L^-1 (z - mean) with L L^T = (1 - s) Cov + s I, by Cholesky (App. E).
 
-    ``shrinkage`` keeps the factor defined where there are fewer rows than columns or columns that depend on others.
+    ``shrinkage`` keeps the factor defined if there are fewer rows than columns, or if columns are dependent.
     """
     eye = torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
     factor = torch.linalg.cholesky((1 - shrinkage) * covariance(z) + shrinkage * eye)
@@ -159,7 +159,7 @@ def whiten(z: torch.Tensor, *, shrinkage: float = 0.0) -> torch.Tensor:
 def w_mse_loss(z: torch.Tensor, z_view: torch.Tensor, *, shrinkage: float) -> torch.Tensor:
     """W-MSE: mean ||v_i - v'_i||^2 = 2 - 2 Tr(V V'^T) / n of whitened, then normalised, views (App. E).
 
-    The whole batch is whitened at once; its authors average over slices of it, since the whitening matrix of a small
+    The whole batch is whitened at once; the authors average over slices of it, since the whitening matrix of a small
     batch is noisy.
     """
     one, two = (F.normalize(whiten(v, shrinkage=shrinkage), dim=1) for v in (z, z_view))
@@ -171,7 +171,7 @@ def w_mse_loss(z: torch.Tensor, z_view: torch.Tensor, *, shrinkage: float) -> to
 
 @dataclass
 class NegativeFree(Term, family="negative_free"):
-    """A loss of two views' features, by L_NF's own projector."""
+    """A loss between the features of two views, computed by L_NF's own projector."""
 
     def losses(self, views: Views) -> dict[str, Loss]:
         return {"negative_free": Loss(self.loss(*views.features.chunk(2)), self.weight)}
@@ -188,15 +188,15 @@ class Gaussian(NegativeFree):
     kind: str = "gaussian"
     beta: Positive = 1e-3  # added to the diagonal of Sigma
     invariance: float = 1.0  # weight of dist(x, x') within L_NF (the paper: 1)
-    per_sample: bool = False  # a mean over samples and dimensions, and the distance of features rather than of enc
+    per_sample: bool = False  # average over samples and dimensions; distance between features, not enc(x)
     equation: ClassVar[str] = "Eqs. 6-7"
 
     def losses(self, views: Views) -> dict[str, Loss]:
         z, n = views.features, views.n
         if not self.per_sample:
             return {"negative_free": Loss(self.loss(z[:n], z[n:], between=views.pair(views.h)) / n, self.weight)}
-        # The same term of z / sqrt(n), symmetric in the views and divided by the dimension: neither its size nor the
-        # meaning of its weight changes with batch or width.
+        # The same term for z / sqrt(n), symmetric in the views and divided by the dimension: neither its size nor the
+        # meaning of its weight changes with the batch size or the width.
         z = z / math.sqrt(n)
         both = self.loss(*z.split(n)) + self.loss(*z.split(n)[::-1])
         return {"negative_free": Loss(both / (2 * z.shape[1]), self.weight)}
@@ -225,7 +225,7 @@ class Mec(NegativeFree):
     """Maximum entropy coding, by its determinant."""
 
     kind: str = "mec"
-    distortion: float = 1 / 32  # the coding precision
+    distortion: float = 1 / 32  # distortion of the code; lower is more precise
     equation: ClassVar[str] = "Sec. 2.3"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
@@ -250,7 +250,7 @@ class Vicreg(NegativeFree):
 
     kind: str = "vicreg"
     invariance: float = 25.0  # weight of the views' distance
-    variance: float = 25.0  # weight of the hinge on every feature's deviation
+    variance: float = 25.0  # weight of the hinge on every feature's standard deviation
     decorrelation: float = 1.0  # weight of the squared covariances
     equation: ClassVar[str] = "App. E"
 
@@ -262,7 +262,7 @@ class Vicreg(NegativeFree):
 
 @dataclass
 class WMse(NegativeFree):
-    """W-MSE: the distance of whitened views."""
+    """W-MSE: the distance between whitened views."""
 
     kind: str = "w-mse"
     shrinkage: float = 1e-2  # shrinkage towards the identity: keeps whitening defined when features are dependent

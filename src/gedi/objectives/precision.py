@@ -26,7 +26,7 @@ def full_precision(function: Function) -> Function:
     @functools.wraps(function)
     def wide(*args: Any, **kwargs: Any) -> Any:
         tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
-        # Widening alone is not enough: autocast would narrow the operands of every matrix product again.
+        # Widening is not enough: autocast would cast the operands of every matrix product back to half precision.
         with torch.autocast(tensors[0].device.type, enabled=False):
             return function(*map(widen, args), **{name: widen(value) for name, value in kwargs.items()})
 

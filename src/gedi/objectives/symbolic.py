@@ -1,4 +1,4 @@
-"""The symbolic term: -log P(constraint), the semantic loss, and the groups of rows that the constraint speaks of."""
+"""The symbolic term: -log P(constraint), the semantic loss, and the groups of rows that a constraint applies to."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def symbolic_loss(log_prob: torch.Tensor) -> torch.Tensor:
-    """-log P(constraint) per group of items, from ``Constraint.log_prob`` [..., groups].
+    """-log P(constraint), averaged over groups, from ``Constraint.log_prob`` [..., groups].
 
-    Zero when the predictions satisfy the constraint for certain; infinite when they cannot.
+    Zero if the predictions satisfy the constraint with certainty; infinite if they cannot.
 
     >>> symbolic_loss(torch.tensor([0.5, 0.5]).log())
     tensor(0.6931)
@@ -35,10 +35,10 @@ def symbolic_loss(log_prob: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class Symbolic(Term, family="symbolic"):
-    """-log P(constraint) of the predictions p(y|x) of every group of rows, the semantic loss."""
+    """The semantic loss: -log P(constraint) under the predictions p(y|x), averaged over groups of rows."""
 
     kind: str = "constraint"
-    rule: str = ""  # the constraint as text (docs/logic.md); its variables are the rows of a group, in this order
+    rule: str = ""  # the constraint as text (docs/logic.md); its variables are the rows of a group, in order
     views: Literal["x", "both"] = "x"  # apply the rule to the rows only, or also to their augmented views x'
     tau: Positive = DEFAULT_TAU  # temperature of p(y|x); the cluster term's is used instead, if there is one
     equation: ClassVar[str] = "Sec. 5.3"
@@ -50,7 +50,7 @@ class Symbolic(Term, family="symbolic"):
         return compiled(self.rule)
 
     def losses(self, views: Views) -> dict[str, Loss]:
-        """A batch holds its groups one after the other; so do its augmented views."""
+        """Groups are consecutive rows of the batch, and of its augmented views."""
         names = self.constraint.inputs
         scores = views.scores_by_view[0] if self.views == "x" else torch.cat(views.scores_by_view[:2], dim=1)
         log_p = cluster_log_probs(scores, views.tau)
@@ -64,19 +64,19 @@ class Symbolic(Term, family="symbolic"):
             raise ConfigError("rule is empty: give a constraint, as text or with --constraint FILE")
         try:
             check_text(self.rule)
-            read_constraint(self.rule)  # not compiled here: a finished model is read without it
+            read_constraint(self.rule)  # not compiled here: loading a finished model does not need it
         except LogicError as error:
             raise ConfigError(f"rule: {str(error).rstrip('.')}") from error
 
 
 def constraint_change(source: Constraint | str | Path) -> dict[str, Any]:
-    """The change of settings that adds a constraint, given as an object, a file's path, or text."""
+    """The change of settings that adds a constraint, given as an object, a path, or text."""
     return {"objective.symbolic": {"kind": "constraint", "rule": constraint_text(source)}}
 
 
 @lru_cache(maxsize=8)
 def compiled(rule: str) -> Constraint:
-    """The constraint of a text."""
+    """The constraint written as text, compiled."""
     formula, variables = read_constraint(rule)
     return Constraint(formula, variables=variables)
 
@@ -85,10 +85,10 @@ def compiled(rule: str) -> Constraint:
 
 
 def find_groups(objective: Objective, n_rows: int, n_clusters: int, given: Any = None) -> torch.Tensor | None:
-    """Places of the rows of every group, [groups, variables]; None if there is no active constraint.
+    """Row indices of every group, [groups, variables]; None if there is no active constraint.
 
-    ``given`` are the groups the data came with. Without them, consecutive rows form a group: rows 0 to k-1 are the
-    first, for a constraint of k variables.
+    ``given`` are the groups that came with the data. Without them, every k consecutive rows form a group, for a
+    constraint of k variables.
     """
     constraint = constraint_of(objective)
     if constraint is None:
@@ -120,7 +120,7 @@ def _checked(groups: np.ndarray, n_rows: int, k: int, names: str) -> torch.Tenso
     if groups.dtype.kind not in "iu" or groups.ndim != 2 or groups.shape[1] != k or not len(groups):
         raise DataError(
             f"'groups' has type {groups.dtype} and shape {groups.shape}: it must hold whole numbers [groups, {k}], the "
-            f"places of the rows that are {names}."
+            f"indices of the rows that are {names}."
         )
     if groups.min() < 0 or groups.max() >= n_rows:
         raise DataError(f"'groups' names rows {groups.min()} to {groups.max()}, but rows are 0 to {n_rows - 1}.")

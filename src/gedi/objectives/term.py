@@ -1,9 +1,9 @@
-"""An objective is a set of weighted terms, each of a family and a kind, with settings of its own.
+"""An objective is a set of weighted terms, each with a family, a kind and settings of its own.
 
     objective: {generative: {kind: energy, weight: 1}, clustering: {kind: sinkhorn, weight: 1, tau: 0.1}}
 
 To add a kind, write a dataclass derived from `Term` (or from a family's base class) in a file of this folder, and give
-it a ``kind``: nothing else has to know. A package of your own names its class under the entry point ``gedi.terms``, as
+it a ``kind``; it registers itself. Another package registers a class under the entry point ``gedi.terms``, as
 FAMILY.KIND; the family may be a new one.
 """
 
@@ -31,7 +31,7 @@ DEFAULT_TAU = 0.1  # temperature of p(y|x) if no cluster term sets one
 
 
 class Loss(NamedTuple):
-    """One loss of a batch, its weight in this iteration, and what it says of each cluster head, [heads]: lower wins."""
+    """A loss on a batch, its weight in this iteration, and its score of each cluster head, [heads]: lower is better."""
 
     value: torch.Tensor
     weight: float
@@ -45,11 +45,11 @@ class Term(ABC):
     kind: str = ""  # its name within the family
     weight: NotNegative = 1.0  # weight of its loss; 0 removes the term
     family: ClassVar[str] = ""
-    equation: ClassVar[str] = ""  # where it comes from
+    equation: ClassVar[str] = ""  # its source in the paper
     has_clusters: ClassVar[bool] = False  # it trains cluster heads; without such a term clusters come from k-means
 
     def __init_subclass__(cls, family: str | None = None, **options: Any) -> None:
-        """A class with a kind of its own becomes a setting of its family."""
+        """Register a class with a kind of its own in its family."""
         super().__init_subclass__(**options)
         cls.family = family or cls.family
         if cls.family and cls.__dict__.get("kind"):
@@ -57,11 +57,11 @@ class Term(ABC):
 
     @abstractmethod
     def losses(self, views: Views) -> dict[str, Loss]:
-        """The losses of a batch, by name; nothing else changes."""
+        """The losses of a batch, by name; without side effects."""
 
     @property
     def is_active(self) -> bool:
-        """Whether it takes part at all."""
+        """Whether the term is used at all."""
         return bool(self.weight)
 
     @property
@@ -71,11 +71,11 @@ class Term(ABC):
 
     @property
     def constraint(self) -> Constraint | None:
-        """What must hold between rows that belong together; None: rows stand alone."""
+        """The constraint on the rows of each group; None if there are no groups."""
         return None
 
     def is_due(self, iteration: int) -> bool:
-        """Whether it takes part in this iteration of a stage in which several terms train."""
+        """Whether the term is used in this iteration of step 2."""
         return True
 
     def relabels(self, iteration: int) -> bool:
@@ -83,7 +83,7 @@ class Term(ABC):
         return False
 
     def check(self) -> None:  # noqa: B027  most terms have nothing to add
-        """Raise a ConfigError for settings that do not work together; ranges stand beside the fields."""
+        """Raise a ConfigError if settings contradict each other; the fields' types define their ranges."""
 
 
 Objective = dict[str, Term]
@@ -92,7 +92,7 @@ _KINDS: dict[str, dict[str, type[Term]]] = {}
 
 @cache
 def installed_terms() -> EntryPoints:
-    """Terms of other packages; read once, as going through all installed packages takes milliseconds."""
+    """Terms of other packages; cached, because scanning all installed packages takes milliseconds."""
     return entry_points(group=ENTRY_POINTS)
 
 
@@ -107,14 +107,14 @@ def kinds() -> dict[str, dict[str, type[Term]]]:
         family, _, kind = entry.name.partition(".")
         try:
             term = entry.load()
-        except Exception as error:  # whatever another package raises, the name of the entry point helps
+        except Exception as error:  # whatever it is, say which entry point raised it
             raise ConfigError(f"The term {entry.name} of another package cannot be loaded: {error}") from error
         known.setdefault(family, {})[kind] = term
     return known
 
 
 def active(objective: Objective) -> Objective:
-    """The terms that take part."""
+    """The terms that are used."""
     return {family: term for family, term in objective.items() if term.is_active}
 
 
@@ -127,6 +127,6 @@ def constraint_of(objective: Objective) -> Constraint | None:
 
 
 def temperature(objective: Objective) -> float:
-    """Of p(y|x): the cluster term's, if there is one, otherwise the constraint's."""
+    """The temperature of p(y|x): the cluster term's or, if there is none, the constraint's."""
     terms = (objective.get("clustering"), objective.get("symbolic"))
     return next((tau for term in terms if (tau := getattr(term, "tau", None)) is not None), DEFAULT_TAU)

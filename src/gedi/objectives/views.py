@@ -1,4 +1,4 @@
-"""What the terms of one iteration may look at: views of a batch, each encoded once, however many terms use them."""
+"""What the terms see in one iteration: views of a batch, each encoded once, however many terms use it."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass
 class Views:
-    """Two views of every row of the global batch, the end of its walk if there is one, and what a run knows so far.
+    """Two views of every row of a batch, the end of its walk if there is one, and what terms need to know of the run.
 
     ``x``, ``inputs``, ``rows`` and ``samples`` are this process's part of the batch. Representations, embeddings,
     scores and labels are those of the global batch, so that a loss means the same on one process as on many. They hold
-    the views one after the other; `pair` and `scores_by_view` pick from them.
+    the views one after the other; `pair` and `scores_by_view` split them.
 
-    While several cluster heads compete beside a neutral one, they see the representation without its gradient: heads
-    that trained one encoder together would all fall into the same optimum.
+    While cluster heads compete next to a neutral one, they see detached embeddings: heads that trained one encoder
+    together would all end in the same optimum.
     """
 
     net: GediNet
     average: GediNet  # the averaged weights of ``net``
     x: torch.Tensor
-    rows: torch.Tensor  # the places of ``x`` in the data
+    rows: torch.Tensor  # the indices of ``x`` in the data
     inputs: list[torch.Tensor]  # x or a view of it, its view x', and x'' if there are walks
     samples: torch.Tensor | None  # of p_Psi, if it learns from them
-    all_labels: torch.Tensor | None  # the label of every row of the data, by k-means or a start; None: there are none
+    all_labels: torch.Tensor | None  # the label of every row of the data, from k-means or a start, if there are any
     anchor: float  # weight of agreement with these labels in this iteration
-    marginals: torch.Tensor | None  # cluster sizes to expect, [c]; None: equal
+    marginals: torch.Tensor | None  # expected cluster sizes, [c]; None: equal
     competing: bool  # whether no head has been chosen yet
     tau: float  # temperature of p(y|x)
-    data_noise: float  # how far the density's data are blurred
+    data_noise: float  # size of the noise on the density's data
     burn_in: float | None  # samples this far below the least likely data do not count
-    max_gap: float | None  # while samples lag this far behind the data, the density waits for them
+    max_gap: float | None  # the density slows down when samples lag this far behind the data
     noise: torch.Generator
-    encode: Callable[..., torch.Tensor]  # representations of the global batch, by one pass through the encoder
+    encode: Callable[..., torch.Tensor]  # representations of the global batch, from one pass through the encoder
     apply: Callable[[Function, torch.Tensor], torch.Tensor]  # a network's output in the run's precision, as float32
     gather: Function  # the parts of all processes, one after the other
 
@@ -63,7 +63,7 @@ class Views:
 
     @cached_property
     def scores(self) -> torch.Tensor:
-        """Scores of the clusters, [heads, rows, c]: of all heads while they compete, then of the chosen one."""
+        """Cluster scores, [heads, rows, c]: of all heads while they compete, then of the chosen one."""
         if not self.competing:
             return self.net.clusters(self.z)[None]
         z = self.z if self.net.neutral is None else self.z.detach()
@@ -76,38 +76,38 @@ class Views:
 
     @cached_property
     def neutral_scores_by_view(self) -> tuple[torch.Tensor, ...] | None:
-        """The same of the neutral head, while it has something to do."""
+        """The same for the neutral head, while heads compete; None otherwise."""
         if self.net.neutral is None or not self.competing:
             return None
         return self.net.neutral.all_scores(self.z).split(self.n, dim=1)
 
     @cached_property
     def features(self) -> torch.Tensor:
-        """Of the pair alone: embeddings by L_NF's own projector, not normalised."""
+        """Embeddings of x and x' by L_NF's own projector, not normalised."""
         return self.apply(self.net.nf_projector, self.h[: 2 * self.n])
 
     @property
     def contrasted(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """What contrastive terms compare: embeddings, or under linear heads, which have no projector, `features`."""
+        """What contrastive terms compare: embeddings, or `features` if linear heads have no projector."""
         return self.pair(self.features if self.net.head == "linear" else self.z)
 
     @cached_property
     @torch.no_grad()
     def teacher_scores(self) -> torch.Tensor:
-        """Of the pair alone: scores by the averaged weights, without gradient."""
+        """Scores of x and x' by the averaged weights, without gradient."""
         return torch.cat([self.gather(self.apply(self.average.scores, view)) for view in self.inputs[:2]])
 
     def one_hot_labels(self) -> torch.Tensor:
-        """The labels of the batch, one row of zeros and a one each."""
+        """The labels of the batch, [n, c]."""
         assert self.all_labels is not None
         labels = self.all_labels[self.gather(self.rows)]
         return torch.nn.functional.one_hot(labels, self.net.clusters.n_clusters).to(self.scores.dtype)
 
     def blurred(self) -> torch.Tensor:
-        """x as the density sees it: blurred by no more than the sampler's own resolution."""
+        """x as the density sees it: with noise."""
         x = self.x
         return x + self.data_noise * torch.randn(x.shape, generator=self.noise, dtype=x.dtype, device=x.device)
 
     def pair(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The parts of the two views."""
+        """The parts of ``values`` that belong to x and x'."""
         return values[: self.n], values[self.n : 2 * self.n]

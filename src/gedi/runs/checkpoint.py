@@ -1,8 +1,8 @@
 """Checkpoints: all of a run's state in one file, written whole or not at all, and verified when read.
 
-A checkpoint is a safetensors file: the tensors, with the counters as JSON in its header. A small manifest names the
-last two and their checksums, so that a truncated or damaged file is noticed and the one before it is used. Checksums
-only guard against accidents: whoever made the folder could write them too, so nothing that is read is trusted.
+A checkpoint is a safetensors file: the tensors, with the counters as JSON in its header. A small manifest lists the
+last two and their checksums, so that a truncated or damaged file is detected and the previous one is used. Checksums
+only guard against accidents: whoever made the folder could have written them too, so nothing in it is trusted.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Checkpoints:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.skipped: list[str] = []  # why the last `load` passed over newer checkpoints, one sentence each
-        self.damaged: set[str] = set()  # the names of such files
+        self.damaged: set[str] = set()  # the names of those files
 
     def exists(self) -> bool:
         """Whether there is anything to resume from."""
         return os.path.lexists(self.folder / MANIFEST)
 
     def save(self, tensors: Tensors, counters: dict[str, Any]) -> None:
-        """Write another checkpoint; the last good one stays until this one is safe on disk."""
-        # A damaged one cannot replace the good one that the run resumed from.
+        """Write a checkpoint; the last good one is kept until this one is on disk."""
+        # Drop damaged entries: otherwise they could push out the good one that the run resumed from.
         entries = [entry for entry in self._entries() if entry["file"] not in self.damaged] if self.exists() else []
         number = 1 + (entries[0]["number"] if entries else 0)
         data = save(tensors, metadata={"counters": json.dumps(finite(counters))})
@@ -61,18 +61,18 @@ class Checkpoints:
                 raise CheckpointError(f"{self.folder} was removed during training.") from error
             (self.folder / f".{name}").unlink(missing_ok=True)
             raise CheckpointError(
-                f"The checkpoint could not be written to {self.folder} ({error.strerror}); the one before it is intact."
+                f"The checkpoint could not be written to {self.folder} ({error.strerror}); the previous one is intact."
             ) from error
         kept = {entry["file"] for entry in entries}
         for old in self.folder.glob("checkpoint-*.safetensors"):
             if old.name not in kept:
-                with suppress(OSError):  # such as a folder of that name
+                with suppress(OSError):  # for example, a folder of that name
                     old.unlink()
 
     def load(self, **of: Any) -> tuple[Tensors, dict[str, Any]]:
-        """The newest intact checkpoint.
+        """Tensors and counters of the newest intact checkpoint.
 
-        ``of``: the run it must belong to, as the fields of `ExpectedCheckpoint`.
+        ``of`` are the fields of `ExpectedCheckpoint`, which describe the run that it must belong to.
         """
         expected = ExpectedCheckpoint(**of) if of else None
 
@@ -125,15 +125,15 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class ExpectedCheckpoint:
-    """What a checkpoint of one run may contain: the run's own tensors, and counters in their ranges."""
+    """What a checkpoint of a run may contain: the run's own tensors, and counters within their ranges."""
 
     state: TrainState
     stages: Sequence[str]  # in order
-    rows: int  # of the data
-    processes: int = 1  # that train together
+    rows: int  # in the data
+    processes: int = 1  # training together
 
     def check_counters(self, counters: Any) -> None:
-        """Check the counters of the run, and of the state that its guard would go back to."""
+        """Check the counters of the run, and those of the state its guard would roll back to."""
         self._check_state_counters(counters)
         if counters["processes"] != self.processes:
             raise ValueError(
@@ -169,7 +169,7 @@ class ExpectedCheckpoint:
         _check_all(checks)
 
     def check_layout(self, found: Layout, counters: Mapping[str, Any]) -> None:
-        """Check for the tensors of the state, of the state to go back to, and of each process's own noise."""
+        """Check the tensors of the state, of the state to roll back to, and of each process's own noise."""
         expected = self._state_layout(found, counters, "")
         if counters["guard"]["good"] is not None:
             expected |= self._state_layout(found, counters["guard"]["good"], "good/")
@@ -179,7 +179,7 @@ class ExpectedCheckpoint:
         check_layout(found, expected)
 
     def _state_layout(self, found: Layout, counters: Mapping[str, Any], prefix: str) -> dict[str, Spec]:
-        """The tensors of one packed state; a group of weights is there completely or not at all."""
+        """The tensors of one packed state; those of the optimiser are complete for each weight, or absent."""
         state, weights = self.state, self.state.net.state_dict()
         chains, heads = state.buffer.chains, state.net.clusters
         expected = {"buffer": Spec(chains.dtype, (len(chains) * self.processes, *chains.shape[1:]))}

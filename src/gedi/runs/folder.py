@@ -63,7 +63,7 @@ def _libraries() -> dict[str, str]:
 
 @functools.cache
 def revision() -> str | None:
-    """The git revision of this code, '-dirty' if files have changed since; None outside a checkout."""
+    """The git revision of this code, with '-dirty' if files have changed since; None outside a checkout."""
     git = ["git", "-C", str(Path(__file__).parents[1])]
     try:
         tracked = subprocess.run([*git, "ls-files", "--error-unmatch", __file__], capture_output=True, timeout=10)
@@ -77,20 +77,19 @@ def revision() -> str | None:
 
 
 def command() -> str:
-    """The running command, with absolute paths cut to their last part: where people keep their files is private."""
+    """The command line, with absolute paths cut to their last part: where files are kept is private."""
     words = [Path(word).name if Path(word).is_absolute() else word for word in sys.argv]
     return " ".join(["gedi" if words[0] in ("cli.py", "__main__.py") else words[0], *words[1:]])
 
 
 @contextmanager
 def claimed(folder: str | Path) -> Iterator[Path]:
-    """A new RUN folder to work in; if the work fails, nothing unfinished is left behind.
+    """Create a RUN folder and lock it during the work; if the work fails, remove what is unfinished.
 
-    A folder that is not empty is never overwritten. A run that can be resumed, or that says why it diverged, stays.
-    The folder is locked meanwhile.
+    A folder that is not empty is never overwritten. A run that can be resumed, or that says why it diverged, is kept.
     """
     folder = Path(folder)
-    # A run killed as it started may leave these, and nothing worth keeping.
+    # A run killed at its start may leave these, and nothing worth keeping.
     left_over = {f".{PLAN}", LOCK}
     if folder.exists() and (not folder.is_dir() or any(path.name not in left_over for path in folder.iterdir())):
         if (folder / PLAN).exists() and not (folder / MODEL).exists() and not (folder / RESULTS).exists():
@@ -111,7 +110,7 @@ def claimed(folder: str | Path) -> Iterator[Path]:
                 raise
             for path in folder.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-            with suppress(OSError):  # a folder with other files in it stays
+            with suppress(OSError):  # folders with other files in them stay
                 for path in made:
                     path.rmdir()
             raise
@@ -119,7 +118,7 @@ def claimed(folder: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from training in this folder; the lock ends with the process, however it ends."""
+    """Keep other processes from training in this folder; the lock ends with the process, even if it is killed."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -165,7 +164,7 @@ def check_sizes(
 
 
 def fingerprint(rows: np.ndarray) -> str:
-    """A checksum of rows: equal for equal values, whatever their type."""
+    """A checksum of rows: equal for equal values of any type."""
     digest = hashlib.sha256()
     for _, part in row_blocks(rows):
         digest.update(np.ascontiguousarray(part, dtype=np.float64).data)
@@ -189,14 +188,14 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
         replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
         replace_text(folder / METRICS, _json_lines(model.history))
         write_results(folder, model.results | (extra or {}))
-        # Last: a folder with a model is complete.
+        # Last, because a folder with a model counts as complete.
         write_whole(folder / MODEL, safetensors_bytes(tensors))
     except OSError as error:
         raise RunError(f"The run could not be written to {folder}: {error.strerror}.") from error
 
 
 def write_results(folder: Path, results: dict[str, Any]) -> None:
-    """Write results.json, with provenance; results read from a run keep that of its training."""
+    """Write results.json with provenance; results loaded from a run keep the provenance they have."""
     content = results if "provenance" in results else results | {"provenance": provenance()}
     replace_text(folder / RESULTS, json.dumps(finite(content), indent=2) + "\n")
 
@@ -219,7 +218,7 @@ def load(folder: str | Path) -> TrainedModel:
         net = layout.shape_of_net(config, n_features, n_clusters, image_shape)
     except FAILURES as error:
         raise unreadable(folder / CONFIG, error) from error
-    # The file may be no longer than its settings imply: the library maps it before its header can be compared.
+    # Limit the file to the size that its settings imply: the library maps it before its header can be checked.
     wanted = layout.model_layout(net, n_features)
     most = TEXT_BYTES + sum(spec.nbytes(config.sampler.buffer_size) for spec in wanted.values())
     with open_tensors(folder / MODEL, min(most, layout.MODEL_BYTES)) as file:
@@ -274,11 +273,11 @@ class MetricsLog:
             self._board.close()
 
     def restart(self, lines: list[dict[str, Any]]) -> None:
-        """Keep the lines up to the checkpoint that the run resumes from; later ones will be made again."""
+        """Start again with the lines up to the checkpoint; a resumed run writes the later ones anew."""
         replace_text(self.path, _json_lines(lines))
 
     def write(self, line: dict[str, Any]) -> None:
-        """Append a line; it is on disk when this returns."""
+        """Append a line, and close the file so that it is not lost in a buffer."""
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(_json_lines([line]))

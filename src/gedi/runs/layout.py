@@ -1,6 +1,6 @@
-"""What the files of a run may contain: settings that make sense, and the tensors that follow from them.
+"""What the files of a run may contain: valid settings, and the tensors that follow from them.
 
-Sizes are worked out on torch's meta device, which knows shapes and allocates nothing.
+Sizes are computed on torch's meta device, which tracks shapes without allocating memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gedi.sampling import Box
 from gedi.training.build import assemble
 from gedi.training.config import TrainingConfig, from_dict
 
-NUMBERS = 2**28  # in one network or one replay buffer: 1 GiB each
+NUMBERS = 2**28  # most values in a network or a replay buffer: 1 GiB each
 MODEL_BYTES = 2**31  # a network and its chains
 CHECKPOINT_BYTES = 2**34  # two states, each with four copies of the network (moments, averages) and a buffer
 NEVER_NEGATIVE = ("base.variances", "base.rest", "running_var", "exp_avg_sq", "/step")
@@ -31,7 +31,7 @@ F32 = torch.float32
 
 
 def whole_number(settings: Mapping[str, Any], name: str, least: int = -LONGEST_INTEGER, most: int = 2**63) -> int:
-    """The whole number called ``name``, if it lies in its range."""
+    """The whole number called ``name``, checked to lie in its range."""
     value = settings[name]
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"{name} must be a whole number from {least} to {most}, got {shown(repr(value))}")
@@ -46,7 +46,7 @@ def training_settings(values: Any) -> TrainingConfig:
 
 
 def scaler_of(state: Any, n_features: int) -> Scaler:
-    """The scaler of a model with ``n_features``."""
+    """The scaler, checked to fit ``n_features``."""
     scaler = Scaler.from_state(state)
     assert scaler.centre is not None and scaler.scale is not None
     shapes = {"feature": (n_features,), "global": (), "pixels": (), "none": ()}
@@ -60,7 +60,7 @@ def scaler_of(state: Any, n_features: int) -> Scaler:
 
 
 def table_of(state: Any, n_features: int) -> TableRecipe | None:
-    """How rows of ``n_features`` are made from a table's columns."""
+    """The recipe for rows of ``n_features`` from a table's columns, None if there is no table."""
     if state is None:
         return None
     if not isinstance(state, list) or not all(isinstance(column, dict) for column in state):
@@ -109,12 +109,12 @@ def model_layout(net: GediNet, n_features: int) -> dict[str, Spec]:
 def check_sizes(
     config: TrainingConfig, n_features: int, n_clusters: int, image_shape: tuple[int, ...] | None = None
 ) -> GediNet:
-    """The network of `shape_of_net`; settings whose tensors would be too large are refused before any is made."""
+    """The network of `shape_of_net`; refuses settings whose tensors would be too large, before any is allocated."""
     try:
         net = shape_of_net(config, n_features, n_clusters, image_shape)
     except ConfigError:
         raise
-    except (RuntimeError, TypeError, ValueError) as error:  # more than a machine word can count
+    except (RuntimeError, TypeError, ValueError) as error:  # sizes that overflow a machine word
         raise ConfigError("The sizes in training.net are too large for any machine: make them smaller.") from error
     asked = {
         "network (training.net)": sum(value.numel() for value in net.state_dict().values()),

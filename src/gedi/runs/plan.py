@@ -49,30 +49,30 @@ class Plan:
 
     data: Annotated[str, DATA]
     label_column: str | None = None
-    drop: Annotated[list, COLUMNS] = field(default_factory=list)  # left out
-    raw: bool = False  # the table has to hold plain numbers
-    skip_broken: bool = False  # leave out image files that cannot be read
+    drop: Annotated[list, COLUMNS] = field(default_factory=list)  # columns to exclude
+    raw: bool = False  # the table must contain only numbers
+    skip_broken: bool = False  # skip image files that cannot be read
     rows_sha256: str
     groups_sha256: str | None = None  # of the groups that came with the rows
     n_clusters: Count
-    number: dict = field(default_factory=dict)  # how it was found, if it was not given
+    number: dict = field(default_factory=dict)  # how n_clusters was found, if it was not given
     outliers: Annotated[float, OUTLIERS] = 0.0  # share of rows left outside all clusters
     method: str
     seed: Annotated[int, SEED]
     hardware: Annotated[Hardware, AFFORDABLE] = field(default_factory=Hardware)
     tensorboard: bool = False
     minutes: Annotated[float, MINUTES] | None = None  # time budget
-    iterations: Annotated[tuple[int, int], ITERATIONS] | None = None  # of both steps, once the budget has decided them
+    iterations: Annotated[tuple[int, int], ITERATIONS] | None = None  # of both steps, once the budget has set them
     training: TrainingConfig
 
     @property
     def settings(self) -> TrainingConfig:
-        """What the run trains with: the settings that were asked for, with the iterations that its budget allows."""
+        """The settings the run trains with: those requested, with the iterations that its budget allows."""
         return self.training if self.iterations is None else with_iterations(self.training, self.iterations)
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How `gedi.data.load` finds the run's data again."""
+        """The arguments with which `gedi.data.load` reads the run's data again."""
         names = ("data", "seed", "label_column", "drop", "raw", "skip_broken")
         return {name: getattr(self, name) for name in names}
 
@@ -82,7 +82,7 @@ class Plan:
 
     @classmethod
     def read(cls, folder: str | Path) -> Self:
-        """The plan of a run that was started, from an untrusted folder. Unknown entries are ignored."""
+        """Read the plan of a run from an untrusted folder. Unknown entries are ignored."""
         path = Path(folder) / PLAN
         if not os.path.lexists(path):
             raise RunError(f"{shown(str(folder), 150)} is not a run that can be resumed: it has no {PLAN}.")

@@ -32,10 +32,10 @@ def uniform_in_ball(shape: torch.Size, radius: float, generator: torch.Generator
 
 
 def tangent(delta: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """Delta_parallel of Eq. 11: ``delta`` less its part along the gradient.
+    """Delta_parallel of Eq. 11: ``delta`` without its part along the gradient.
 
-    The projection does not depend on the gradient's length, so the gradient of log p will do for that of p. Where the
-    gradient vanishes every direction is tangent, and ``delta`` is kept whole.
+    The projection does not depend on the gradient's length, so the gradient of log p can stand in for that of p. Where
+    the gradient vanishes, every direction is tangent and ``delta`` is unchanged.
     """
     flat, normal = delta.flatten(1), gradient.flatten(1)
     # Divide by the largest entry first: squares of 1e-20 or 1e20 under- or overflow in float32.
@@ -55,12 +55,12 @@ def dam(
     max_drop: float = math.inf,
     gradient: Gradient | None = None,
 ) -> tuple[torch.Tensor, DamInfo]:
-    """Walk ``steps`` tangent steps from ``x`` (Alg. 1, Eq. 11), giving x''.
+    """Take ``steps`` tangent steps from ``x`` (Alg. 1, Eq. 11); returns x'' and diagnostics.
 
-    Delta is drawn once, uniformly from the ball of ``radius``, and reused in every step, as in Alg. 1. ``max_drop``
-    makes the walk honest: it ends before a step that would leave log p more than ``max_drop`` below its start, so it
-    cannot wade through a valley of the density that is wider than one step. ``max_drop=inf`` is the paper's walk.
-    ``gradient`` is d log p / dx, if there is a faster way to compute it than autograd.
+    Delta is drawn once, uniformly from the ball of ``radius``, and reused in every step, as in Alg. 1. A walk ends
+    before the first step that would take log p more than ``max_drop`` below its start, so it cannot cross a valley of
+    the density that is wider than one step. ``max_drop=inf`` is the paper's walk. ``gradient`` computes d log p / dx,
+    if there is a faster way than autograd.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> ring = lambda x: -((x.norm(dim=1) - 1) ** 2) / 0.01
@@ -74,7 +74,7 @@ def dam(
     points = [x]
     for _ in range(steps):
         points.append(points[-1] + tangent(delta, slope(points[-1] + delta)))
-    # Delta stays the same, so a walk does not depend on where it ends: that can be found out afterwards.
+    # Delta is fixed, so the path does not depend on where the walk ends: cut it afterwards.
     path, values = torch.stack(points), torch.stack([log_density(point) for point in points])
     ends = (values[1:] >= values[0] - max_drop).cumprod(0).sum(0)
     walks = torch.arange(len(x), device=x.device)

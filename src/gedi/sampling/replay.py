@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from gedi.data.scaled_rows import Rows
 
 
-MANY = 32  # times as many numbers as are drawn: sorting those drawn is then faster than shuffling all
+MANY = 32  # if there are this many times more numbers than draws, sorting the draws is faster than shuffling all
 
 
 class ReplayBuffer:
     """Chains kept between iterations; ``draw`` restarts a share of them, ``put`` writes the moved ones back.
 
-    ``restart`` is the paper's re-initialisation frequency: that share of the drawn chains starts anew, uniformly in
-    the box, or in ``restarts`` if that is given. ``from_data`` is the share restarted from data instead: it keeps the
-    chains' masses in step with the data's components, which Langevin noise alone exchanges only slowly across a valley.
-    They are blurred by ``blur``, as the data are that the density is shown: a chain that starts sharper would teach it
-    the difference. With 1 all chains start from data, which is contrastive divergence.
+    ``restart`` is the paper's re-initialisation frequency: that share of the drawn chains restarts uniformly in the
+    box, or in ``restarts`` if it is given. The share ``from_data`` restarts from data instead. This keeps the share of
+    chains in each component close to the data's; Langevin noise alone moves chains across a valley only slowly. These
+    restarts are blurred by ``blur``, like the data shown to the density, which would otherwise learn the difference.
+    With ``from_data=1`` all chains start from data, which is contrastive divergence.
     """
 
     def __init__(self, size: int, box: Box, generator: torch.Generator, restarts: Box | None = None) -> None:
@@ -39,7 +39,7 @@ class ReplayBuffer:
         from_data: float = 0.0,
         blur: float = 0.0,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """``n`` distinct chains and their places in the buffer."""
+        """``n`` distinct chains and their indices in the buffer."""
         device = self.chains.device
         places = distinct(len(self.chains), n, generator)
         chains = self.chains[places]
@@ -64,7 +64,7 @@ class ReplayBuffer:
 
 
 def distinct(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
-    """``size`` different numbers below ``n`` in random order, or all of them; if ``n`` is large, in O(size log size).
+    """``size`` distinct numbers below ``n``, or all of them, in random order; O(size log size) for large ``n``.
 
     >>> len(set(distinct(10**12, 400, torch.Generator().manual_seed(0)).tolist()))
     400
@@ -73,7 +73,7 @@ def distinct(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
     if n < MANY * size:
         return torch.randperm(n, generator=generator, device=device)[:size]
     while True:
-        # Enough draws to leave out repetitions. What is left is as likely to be any other set of that size.
+        # Draw more than needed, to allow for duplicates. Every set of distinct numbers is equally likely.
         drawn = torch.randint(n, (2 * size,), generator=generator, device=device).unique()
         if len(drawn) >= size:
             return drawn[torch.randperm(len(drawn), generator=generator, device=device)[:size]]

@@ -30,7 +30,7 @@ class Box(NamedTuple):
         return (x <= self.low) | (x >= self.high)
 
     def outward(self, x: torch.Tensor, direction: torch.Tensor) -> torch.Tensor:
-        """Which coordinates lie on the boundary or beyond it, with a direction that leads further out."""
+        """Which coordinates lie on the boundary or beyond it, with ``direction`` pointing further out."""
         return ((x <= self.low) & (direction < 0)) | ((x >= self.high) & (direction > 0))
 
     def unbounded(self) -> Box:
@@ -87,7 +87,7 @@ def sgld(
     """Run ``steps`` Langevin steps from ``x`` on the density whose score is ``gradient``; returns the new samples.
 
     ``step=None`` keeps temperature 1 (step = noise**2 / 2). With ``final_noise`` the noise falls geometrically from
-    ``noise`` to it within the call: coarse steps travel, fine steps settle into thin structures, and each of them is at
+    ``noise`` to it within the call: coarse steps travel, fine steps settle into thin structures, and all are at
     temperature 1.
 
     >>> g = torch.Generator().manual_seed(0)

@@ -30,16 +30,16 @@ DEQUANTISE = 0.15  # standard deviation of the noise on categories, in scaled un
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run trains on and towards, all of it known before anything is trained."""
+    """Everything that a run is made from, known before it trains."""
 
     config: TrainingConfig  # with all lengths filled in
     scaler: Scaler
-    rows: Rows  # scaled; of very many, a random choice
+    rows: Rows  # scaled; a random subset if there are very many
     augment: Augment  # T(x'|x)
     n_clusters: int
     image_shape: tuple[int, ...] | None = None
-    groups: torch.Tensor | None = None  # places of rows that a constraint speaks of together, [groups, variables]
-    words: Sequence[Sequence[int]] = ()  # places of the features of every category
+    groups: torch.Tensor | None = None  # row indices of each group of a constraint, [groups, variables]
+    words: Sequence[Sequence[int]] = ()  # feature indices of every category
     table: TableRecipe | None = None  # how the rows were made from the columns of a table
 
 
@@ -52,10 +52,10 @@ def prepare(
     groups: Any = None,
     table: TableRecipe | None = None,
 ) -> Prepared:
-    """Scale checked rows [n, d], and measure their scale and neighbours; the settings are checked, too.
+    """Scale checked rows [n, d], find their neighbours, and fill in the settings that depend on the data.
 
-    ``groups`` [g, k] are the places of the rows that a constraint speaks of together; None: consecutive rows.
-    ``table`` says which columns of a table the features come from.
+    ``groups`` [g, k] are the row indices of each group of a constraint; None: consecutive rows. ``table`` says which
+    columns of a table the features come from.
     """
     grouped = find_groups(config.objective, len(x), n_clusters, groups)
     words = [] if table is None else table.words
@@ -72,7 +72,7 @@ def prepare(
 def dequantised(rows: Rows, words: Sequence[Sequence[int]]) -> torch.Tensor:
     """Scaled rows with a little noise on their categories: points on a grid have no density.
 
-    Two levels of a category are at least one unit apart, so the noise never turns one into another.
+    Two levels of a category are at least one unit apart, so the noise hardly ever turns one into another.
     """
     places = [place for some in words for place in some]
     whole = rows[:].clone()
@@ -82,9 +82,9 @@ def dequantised(rows: Rows, words: Sequence[Sequence[int]]) -> torch.Tensor:
 
 
 def enough_rows(x: np.ndarray, config: TrainingConfig) -> np.ndarray:
-    """All rows, or a random choice of them if training would draw a row less than `LOOKS` times on average.
+    """All rows, or a random subset if training would draw each row fewer than `LOOKS` times on average.
 
-    Batches are drawn at random anyway; what is saved is the search for neighbours of rows that are hardly used.
+    Batches are random anyway; this saves the neighbour search for rows that are hardly used.
     """
     draws = sum(stage.iterations * stage.batch_size for stage in (config.step1, config.step2))
     most = max(ALWAYS_ENOUGH, draws // LOOKS)
@@ -98,7 +98,6 @@ def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 500
 
     Finer samplers and walks waste steps; coarser ones blur the structure of the data.
     """
-
     rows = np.asarray(x[:: math.ceil(len(x) / max_rows)])
     typical = float(np.median(nearest_neighbours(rows, neighbour).distances[:, -1])) / math.sqrt(x.shape[1])
     return typical if typical > 1e-6 else 0.05  # mostly identical rows define no scale
@@ -107,7 +106,7 @@ def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 500
 def fill_from_data(
     config: TrainingConfig, x: np.ndarray | Rows, image_shape: tuple[int, ...] | None = None
 ) -> TrainingConfig:
-    """A copy of ``config`` in which every length left open is set from the data's resolution, and whether to mirror."""
+    """A copy of ``config`` with unset lengths filled in from the data's resolution, and ``flip`` from its symmetry."""
     config = copy.deepcopy(config)
     net, sampler, dam, augment = config.net, config.sampler, config.dam, config.augment
     if augment.flip is None:
@@ -119,7 +118,7 @@ def fill_from_data(
     unit = resolution(x)
     if has_waves and net.frequency is None:
         net.frequency = 0.3 / (unit * math.sqrt(x.shape[1]))
-    # Chains that start from data take steps within its blur; others have a long way to go, in steps of falling length.
+    # Chains that start from data move within its blur; others have a long way to go, in steps that get shorter.
     first, last, blur = (0.15, 0.15, 3.0) if sampler.from_data == 1 else (3.0, 0.75, 1.0)
     sampler.noise = first * unit if sampler.noise is None else sampler.noise
     sampler.final_noise = min(last * unit, sampler.noise) if sampler.final_noise is None else sampler.final_noise
@@ -130,9 +129,9 @@ def fill_from_data(
 
 
 def box_around(x: Rows, config: TrainingConfig) -> Box:
-    """The sampler's box: around the data, or around the range from black to white.
+    """The sampler's box: around the data or, for pixels, around the range from black to white.
 
-    A pixel that is black in all images is not known to be black in every image.
+    A pixel that is black in all training images may not be black in new ones.
     """
     margin = config.sampler.box_margin
     if config.scaling != "pixels":
@@ -142,7 +141,7 @@ def box_around(x: Rows, config: TrainingConfig) -> Box:
 
 
 def restart_box(box: Box, config: TrainingConfig) -> Box:
-    """Where chains begin: in the sampler's box, unless the settings give a range."""
+    """Where chains start: in the sampler's box, unless the settings give a range."""
     within = config.sampler.restart_within
     return box if within is None else Box(torch.full_like(box.low, -within), torch.full_like(box.high, within))
 
@@ -156,7 +155,7 @@ def build_net(
     image_shape: tuple[int, ...] | None = None,
 ) -> GediNet:
     """A fresh GediNet whose weights depend on ``generator`` alone."""
-    # torch's initialisers know only the global generator: seed it from ours, and give it back as it was.
+    # torch's initialisers use only the global generator: seed it from ours, and restore it afterwards.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
         return assemble(config, n_features, n_clusters, box, image_shape)
@@ -169,7 +168,7 @@ def assemble(
     box: Box | None = None,
     image_shape: tuple[int, ...] | None = None,
 ) -> GediNet:
-    """A GediNet with weights from torch's global generator; on the meta device, with shapes alone."""
+    """A GediNet with weights from torch's global generator; on the meta device, only its shapes."""
     sizes, generative = config.net, config.objective.get("generative", Energy())
     make = ENCODERS[sizes.encoder]
     return GediNet(
@@ -202,7 +201,7 @@ def _mlp(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None
 def _image_net(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
     if image_shape is None:
         raise ConfigError(
-            f"training.net.encoder {config.encoder} takes images, and the data are rows of {n_features} features: give "
+            f"training.net.encoder {config.encoder} takes images, but the data are rows of {n_features} features: give "
             "an array [n, height, width, channels], or use training.net.encoder mlp."
         )
     return ImageEncoder(image_shape, _width(config), config.encoder)

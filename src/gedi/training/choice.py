@@ -1,4 +1,4 @@
-"""Which clusters a run goes on with: the best cluster head, or a start. No labels are involved."""
+"""Choose the clusters that a run continues with: the best cluster head, or a start. No labels are involved."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from gedi.training.start import find_start, nearest_places, sample_of, tightest_
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
-NOTHING, MORE = 0.06, 1.5  # clusters that leave hardly more unexplained than this and say so much more are preferred
-ROUNDING = 0.01  # unexplained shares that differ by less are about the same
-PER_NAT = 10.0  # held-out likelihood: a nat per value counts as much as e^10 times the unexplained share
-CLEARLY = 0.75  # where neighbours judge, a cut of their graph has to be this much better: it looks for nothing else
-NEARLY, HARDLY = 1.03, 0.002  # heads whose objective is at most so many times the lowest, plus this, are as good
-HEAD = "a head"  # what the best of the heads is called among the candidates
+NOTHING, MORE = 0.06, 1.5  # below this unexplained share, candidates with this many times the entropy are preferred
+ROUNDING = 0.01  # unexplained shares that differ by less count as about the same
+PER_NAT = 10.0  # a nat of held-out likelihood per value counts as much as a factor e^10 in the unexplained share
+CLEARLY = 0.75  # if only neighbours judge, a cut of their graph must win by this factor: it optimises just that
+NEARLY, HARDLY = 1.03, 0.002  # heads are as good as the best up to this factor on its objective, plus this
+HEAD = "a head"  # the name of the best head among the candidates
 
 
 @torch.no_grad()
 def find_starts(run: Engine) -> None:
-    """Starts are found, and all candidates are judged, on the density of step 1, before step 2 changes its encoder.
+    """Find starts, and the walks that judge candidates, on the density of step 1, before step 2 changes its encoder.
 
-    Without step 1 there is no density yet, so both wait for the choice; so do the starts of a constraint, which need a
-    trained representation.
+    Without step 1 there is no density yet, so `compare` finds both. It also finds the starts of a constraint, which
+    need a trained representation.
     """
     kinds = run.config.heads.starts if run.config.step1.iterations else ()
     if kinds and _walks(run):
@@ -46,7 +46,7 @@ def find_starts(run: Engine) -> None:
 
 @torch.no_grad()
 def choose_head(run: Engine) -> bool:
-    """Keep the best of the heads; False if there is none to keep."""
+    """Keep the best head; returns False if there is none."""
     state = run.state
     state.competing, state.judged = False, {}
     if not run.config.heads.random or state.objective is None:
@@ -61,15 +61,15 @@ def choose_head(run: Engine) -> bool:
 
 
 def near_best(objective: torch.Tensor) -> list[int]:
-    """The heads whose smoothed objective is as low as the lowest, or nearly so; best first."""
+    """The heads whose smoothed objective is the lowest, or nearly so; best first."""
     order = objective.argsort(stable=True).tolist()
     return [head for head in order if objective[head] <= NEARLY * objective[order[0]] + HARDLY]
 
 
 def most_typical(run: Engine, heads: list[int]) -> int:
-    """Of heads that are equally good, the one that agrees best with the others: good clusterings resemble each other.
+    """Of equally good heads, the one that agrees best with the others: good clusterings resemble each other.
 
-    A wrong clustering may have as low an objective, but every head that errs does it in its own way.
+    A wrong clustering may have as low an objective, but wrong heads are rarely wrong in the same way.
     """
     if len(heads) < 3:
         return heads[0]
@@ -83,9 +83,9 @@ def most_typical(run: Engine, heads: list[int]) -> int:
 
 @torch.no_grad()
 def choose_clusters(run: Engine) -> None:
-    """End the competition: the best head, by its smoothed objective, against the starts, by the agreement of pairs.
+    """End the competition: choose the best head by its smoothed objective, then compare it with the starts.
 
-    A head that wins goes on as it is. A start that wins is what the first head has to learn.
+    If the head wins, it continues as it is. If a start wins, the head has to learn it.
     """
     state, has_head = run.state, choose_head(run)
     if run.config.augment.learned and run.config.augment.neighbours:
@@ -103,13 +103,13 @@ def choose_clusters(run: Engine) -> None:
 
 
 def learned_neighbours(run: Engine) -> torch.Tensor:
-    """Neighbours of every row in the representation, where those of other clusters are further away, [rows, k]."""
+    """Neighbours of every row in the embedding, where rows of other clusters are further away, [rows, k]."""
     h = F.normalize(run.of_all(run.state.average.embed))
     return neighbour_table(h, run.config.augment.neighbours).to(run.x.device)
 
 
 def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, float]]:
-    """The best candidate, its labels of all rows, and how each was judged: 0 is best, 1 is chance."""
+    """The best candidate, its labels of all rows, and the judgement of each candidate: 0 is best, 1 is chance."""
     candidates = {}
     if has_head:
         candidates[HEAD] = run.of_all(lambda x: run.state.average.scores(x).argmax(1)).cpu().numpy()
@@ -128,18 +128,18 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     own = None if walks else "neighbours"
     compared = {name: share / CLEARLY if name == own else share for name, share in judged.items()}
     x = run.directions[places]
-    # Per value: in many columns, small errors of a Gaussian in each of them would add up to more than pairs can say.
+    # Per value: summed over many columns, small errors of the Gaussians would outweigh the pairs.
     likely = {name: held_out_log_likelihood(x, y[places], run.words) / x.shape[1] for name, y in candidates.items()}
     said = {name: entropy(labels[places]) for name, labels in candidates.items()}
     return (winner := best_of(compared, likely, said)), candidates[winner], judged
 
 
 def best_of(unexplained: dict[str, float], likely: dict[str, float], said: dict[str, float]) -> str:
-    """The candidate with the lowest unexplained share, unless others explain clearly better where rows lie.
+    """The candidate with the lowest unexplained share, unless another has a clearly higher held-out likelihood.
 
-    Pairs see valleys between clusters of any shape. Where clusters touch, there is no valley, and pairs prefer whatever
-    border is short; there the likelihood of held-out rows decides. A cut that only separates a few outliers leaves
-    nothing unexplained, either: candidates that leave hardly more, and say much more, are preferred to it.
+    Pairs detect valleys between clusters of any shape. Where clusters touch there is no valley, and pairs prefer any
+    short border; there the held-out likelihood decides. A cut that only separates a few outliers leaves nothing
+    unexplained, either, so candidates that leave hardly more and have a much higher entropy are preferred to it.
     """
     score = {name: np.log(unexplained[name] + ROUNDING) - PER_NAT * likely[name] for name in unexplained}
     winner = min(score, key=lambda name: score[name])
@@ -150,17 +150,17 @@ def best_of(unexplained: dict[str, float], likely: dict[str, float], said: dict[
 
 
 def _walks(run: Engine) -> bool:
-    """Whether the clusters follow DAM's walks."""
+    """Whether a term uses DAM's walks."""
     return any(term.walks for term in run.config.objective.values())
 
 
 def neighbour_pairs(run: Engine, places: np.ndarray) -> np.ndarray:
-    """Of some rows, the nearest among them, [rows, k]: places among ``places``."""
+    """For the rows at ``places``, the nearest ones among them, [rows, k]: indices into ``places``."""
     return nearest_places(run, run.directions[places])
 
 
 def walked_pairs(run: Engine, places: np.ndarray) -> np.ndarray:
-    """Of some rows, those nearest to the ends of their walks, [rows, walks]."""
+    """For the rows at ``places``, those nearest to the ends of their walks, [rows, walks]: indices into ``places``."""
     some = run.x[torch.from_numpy(places).to(run.x.device)]
     ends = (run.walk(some, alone=True)[0].cpu().numpy() for _ in range(run.config.start.walks))
     return np.stack([pairwise_distances_argmin(end, some.cpu().numpy()) for end in ends], axis=1)
@@ -177,7 +177,7 @@ def unexplained(labels: np.ndarray, pairs: np.ndarray) -> float:
 
 
 def entropy(labels: np.ndarray) -> float:
-    """H(y): how much the clusters say about a row. A cut that only separates a few outliers says little."""
+    """H(y): how much the clusters say about a row; little, if a cut only separates a few outliers."""
     return entropy_of(np.bincount(labels) / len(labels))
 
 
@@ -186,7 +186,7 @@ def entropy_of(p: np.ndarray) -> float:
 
 
 def broken(run: Engine, labels: np.ndarray) -> float:
-    """The share of groups whose labels break the constraint; 0 if there is none."""
+    """The share of groups whose labels violate the constraint; 0 if there is none."""
     constraint = constraint_of(run.config.objective)
     if run.groups is None or constraint is None:
         return 0.0
@@ -197,7 +197,7 @@ def broken(run: Engine, labels: np.ndarray) -> float:
 
 @torch.no_grad()
 def place_clusters(run: Engine) -> None:
-    """Clusters for methods that train none: k-means of the embeddings."""
+    """Set the clusters of methods that train none, by k-means of the embeddings."""
     z = run.of_all(run.state.net.embed)
     repeats = run.config.start.repeats
     centres = run.world.from_main(lambda: tightest_kmeans(z.cpu().numpy(), run.n_clusters, 0, n_init=repeats)[1])
@@ -207,11 +207,11 @@ def place_clusters(run: Engine) -> None:
 
 @torch.no_grad()
 def relabel(run: Engine) -> None:
-    """New labels for every row by k-means from the present prototypes, which then move to its centres (DeepCluster)."""
+    """Relabel all rows by k-means from the current prototypes, which then move to its centres (DeepCluster)."""
     net = run.state.net
     with evaluating(net):
         z = run.of_all(lambda x: run.apply(net.embed, x))
-    assert isinstance(net.clusters, Prototypes)  # as the settings of this term ask for
+    assert isinstance(net.clusters, Prototypes)  # the settings of this term require them
     centres = net.clusters.centres[0].cpu()
     found = run.world.from_main(lambda: kmeans_partition(z.cpu(), centres))
     run.state.labels = found.assignments.argmax(1).to(z.device)

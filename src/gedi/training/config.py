@@ -1,4 +1,4 @@
-"""Every setting of a training run: type and range, default, meaning. ``None`` means: chosen from the data."""
+"""Every setting of a training run, with its type, range, default and meaning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gedi.errors import ConfigError
 from gedi.objectives.term import Objective, kinds
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive, Rule, Share, at_most
 
-LATEST = 0.9  # share of step 2
+LATEST = 0.9  # share of step 2 by which clusters must be chosen
 DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas))
 
 
@@ -23,14 +23,14 @@ DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas
 class NetConfig:
     """Sizes of the networks (Appendix G)."""
 
-    encoder: Literal["mlp", "resnet8", "convnet"] = "mlp"  # for rows, or the paper's and a faster one for images
+    encoder: Literal["mlp", "resnet8", "convnet"] = "mlp"  # for rows, or two for images: the paper's and a faster one
     hidden: Layers = (100, 100)  # hidden layers of the mlp encoder
     representation: Count | None = 64  # outputs of the encoder, F of resnet8 (paper: 2); None: mlp's last hidden layer
-    embedding: Count = 8  # outputs of the projectors: the unit sphere of prototypes, and L_NF's space
+    embedding: Count = 8  # outputs of the projectors, for prototypes and for L_NF
     projector_hidden: Count = 16  # hidden neurons of both projectors
     activation: Literal["silu", "leaky_relu"] = "silu"  # smooth: DAM needs smooth tangents (paper: leaky_relu)
-    norm: Literal["none", "layer"] = "none"  # layer norm in the hidden layers of the mlp encoder, except in waves
-    first: Literal["waves", "linear"] = "waves"  # first layer: sines of random frequencies, or as the others (paper)
+    norm: Literal["none", "layer"] = "none"  # layer norm in the hidden layers of the mlp encoder, except waves
+    first: Literal["waves", "linear"] = "waves"  # first layer: sines of random frequencies, or like the others (paper)
     frequency: Positive | None = None  # typical frequency of the waves; None: 0.3 / the data's neighbour distance
     head: Literal["linear", "projector", "nf_projector"] = (
         "linear"  # clusters: linear layers on the representation, or prototypes on a projector's sphere (paper)
@@ -44,31 +44,31 @@ class SamplerConfig:
     """SGLD and its replay buffer (Sec. 3.1). Lengths are in units of the scaled data."""
 
     steps: Count = 8  # Langevin steps per iteration
-    noise: Positive | None = None  # noise of the first step; None: 3 x the data's resolution (from data: 0.15 x)
+    noise: Positive | None = None  # noise of the first step; None: 3 x the data's resolution, 0.15 x if from_data is 1
     final_noise: Positive | None = (
-        None  # noise of the last step; None: 0.75 x the data's resolution (from data: 0.15 x)
+        None  # noise of the last step; None: 0.75 x the data's resolution, 0.15 x if from_data is 1
     )
     step: float | None = None  # step size; None: noise**2 / 2, temperature 1 (the paper: 1)
-    max_drift: float | None = 1.5  # longest deterministic move, in lengths of the noise; None: unbounded (paper)
-    buffer_size: Count = 2000  # persistent chains; fewer are fresher (the paper: 10000)
+    max_drift: float | None = 1.5  # longest drift of a step, relative to the noise's length; None: unbounded (paper)
+    buffer_size: Count = 2000  # number of persistent chains; fewer are fresher (the paper: 10000)
     restart: Share = 0.05  # share of drawn chains restarted uniformly
-    restart_within: Positive | None = None  # chains begin between -this and this (paper: 1); None: in the box
+    restart_within: Positive | None = None  # chains start between -this and this (paper: 1); None: in the box
     from_data: Share = 0.05  # share of drawn chains restarted from data (the paper: 0); 1: contrastive divergence
     box_margin: NotNegative = 0.5  # how far the box reaches beyond the data
     clamp: bool = True  # samples stay in the box; False: they may leave it, and the guard watches them
-    burn_in: float | None = 5.0  # chains this far below the least likely data have not arrived yet: not counted
-    max_gap: float | None = 3.0  # the energy waits while samples lag this far behind the data; None: never (paper)
-    data_noise: NotNegative | None = None  # noise on data shown to the energy; None: final_noise (from data: 3 x)
+    burn_in: float | None = 5.0  # chains this far below the least likely data do not count as samples; None: all do
+    max_gap: float | None = 3.0  # the energy slows down when samples lag this far behind; None: never (paper)
+    data_noise: NotNegative | None = None  # noise on the energy's data; None: final_noise, 3 x if from_data is 1
 
 
 @dataclass
 class DamConfig:
     """DAM walks (Alg. 1)."""
 
-    steps: Natural = 10  # T
-    every: Count = 4  # iterations of step 2 from one batch of walks to the next (paper: 1)
+    steps: Natural = 10  # T, the number of steps
+    every: Count = 4  # iterations of step 2 between batches of walks (paper: 1)
     radius: NotNegative | None = None  # epsilon; None: the data's resolution
-    max_drop: float | None = 3.0  # no step may take log p further than this below the walk's start; None: no limit
+    max_drop: float | None = 3.0  # a walk ends before log p falls this far below its start; None: no limit
 
 
 StartKind = Literal["walks", "neighbours", "kmeans", "mixture"]
@@ -76,46 +76,50 @@ StartKind = Literal["walks", "neighbours", "kmeans", "mixture"]
 
 @dataclass
 class HeadsConfig:
-    """Where clusters come from: heads side by side that start at random, and clusterings found in seconds.
+    """Where clusters come from: cluster heads that start at random, and clusterings found in seconds.
 
-    They compete in step 2, and the best goes on alone, by measures of its own agreement; no labels are involved.
+    They compete in step 2 until the best one, chosen without labels, continues alone.
     """
 
-    random: Natural = 16  # cluster heads that start at random, which is what n_init sets
-    starts: tuple[StartKind, ...] = ("walks", "neighbours", "kmeans", "mixture")  # clusterings that compete with them:
-    # cuts of the graphs of DAM's walks and of neighbours, k-means, a Gaussian mixture (paper: none)
-    neutral: Natural = 64  # clusters of the neutral head that trains the encoder while heads compete; 0: they train it
-    choose: Share = 0.4  # share of step 2 after which the best goes on alone and trains the encoder, too
-    anchor: NotNegative = 5.0  # weight of agreement with a start that was chosen: its head has to learn it first
+    random: Natural = 16  # cluster heads that start at random; n_init sets this
+    starts: tuple[StartKind, ...] = (  # clusterings that compete with them (paper: none):
+        "walks",  # a cut of the graph of DAM's walks,
+        "neighbours",  # a cut of the graph of neighbours,
+        "kmeans",  # k-means,
+        "mixture",  # a Gaussian mixture
+    )
+    neutral: Natural = 64  # clusters of the neutral head, which trains the encoder while heads compete; 0: they do
+    choose: Share = 0.4  # share of step 2 after which the best continues alone and also trains the encoder
+    anchor: NotNegative = 5.0  # initial weight of agreement with a chosen start, which its head has to learn
     fade: Share = 1.0  # share of the rest of step 2 over which that weight decays to zero
 
 
 @dataclass
 class StartConfig:
-    """How clusterings of the rows are found that compete with the heads."""
+    """How to find the clusterings that compete with the heads."""
 
-    nodes: Annotated[Count, at_most(10_000)] = 150  # micro-clusters: nodes of a graph, grounds of a constraint
-    walks: Annotated[Count, at_most(1_000)] = 5  # walks: how many from every row
-    fewest: Natural = 5  # rows a micro-cluster needs to be a node; those of smaller ones join the nearest
-    repeats: Annotated[Count, at_most(10_000)] = 10  # kmeans: number of runs; the tightest is kept
-    ground: Annotated[Natural, at_most(10_000)] = 30  # with a constraint: searches for each cluster's value; 0: none
-    tries: Annotated[Count, at_most(1_000)] = 1  # with a constraint: micro-clusterings tried; the better half decides
-    node_rows: Count = 50  # with a constraint: rows per micro-cluster, on average, at least
+    nodes: Annotated[Count, at_most(10_000)] = 150  # micro-clusters: nodes of a graph, or what a constraint labels
+    walks: Annotated[Count, at_most(1_000)] = 5  # number of walks from every row
+    fewest: Natural = 5  # rows a micro-cluster needs to be a node; rows of smaller ones join the nearest
+    repeats: Annotated[Count, at_most(10_000)] = 10  # k-means runs; the tightest is kept
+    ground: Annotated[Natural, at_most(10_000)] = 30  # with a constraint: searches for the clusters' values; 0: none
+    tries: Annotated[Count, at_most(1_000)] = 1  # with a constraint: micro-clusterings to average the better half of
+    node_rows: Count = 50  # with a constraint: minimum mean number of rows per micro-cluster
 
 
 @dataclass
 class StageConfig:
     """One step of Alg. 2."""
 
-    iterations: Natural = 800  # batches, at most; 0 leaves the step out
-    settle: NotNegative = 0.0  # shorten the stage once its curve falls by less than this in 150 iterations; 0: never
+    iterations: Natural = 800  # maximum number of batches; 0 skips the step
+    settle: NotNegative = 0.0  # shorten the step once its curve falls by less than this in 150 iterations; 0: never
     batch_size: Count = 400  # capped at the number of rows
-    learning_rate: Positive = 2e-3  # at its highest, between warm-up and decay
-    betas: Annotated[tuple[float, float], DECAYS] = (0.9, 0.999)  # Adam
+    learning_rate: Positive = 2e-3  # peak learning rate, between warm-up and decay
+    betas: Annotated[tuple[float, float], DECAYS] = (0.9, 0.999)  # of Adam
     warmup: Natural = 100  # iterations of linear warm-up
     decay_from: Share = 0.75  # share of the iterations after which the learning rate falls (1: never)
-    final_rate: float = 0.02  # what it falls to, relative to learning_rate
-    average: Share = 0.995  # decay of the averaged weights that the stage hands on (0: the last weights)
+    final_rate: float = 0.02  # final learning rate, relative to learning_rate
+    average: Share = 0.995  # decay of the averaged weights that the step ends with (0: the last weights)
 
 
 @dataclass
@@ -124,7 +128,7 @@ class GuardConfig:
 
     action: Literal["rollback", "watch"] = "rollback"  # go back and try again, or only report
     tries: Natural = 3  # rollbacks before the run stops
-    every: Count = 100  # iterations between two states to go back to
+    every: Count = 100  # iterations between states to go back to
     backoff: Positive = 0.5  # factor on the stage's learning rate at every rollback
     max_gap: Positive = 1e3  # largest |mean log p of data - mean log p of samples|
     max_energy: Positive = 3e3  # largest root mean square of log p
@@ -152,9 +156,9 @@ class TrainingConfig:
     step2: StageConfig = field(  # all of Eq. 10
         default_factory=lambda: StageConfig(iterations=300, settle=0.01, batch_size=256, average=0.98)
     )
-    guard: GuardConfig = field(default_factory=GuardConfig)  # divergence: noticed, undone, reported
+    guard: GuardConfig = field(default_factory=GuardConfig)  # how divergence is detected, undone and reported
     scaling: Literal["feature", "global", "pixels", "none"] = (
-        "feature"  # unit per column, one unit for all, black -1 and white 1, or unscaled (paper)
+        "feature"  # one scale per column, one for all, black -1 and white 1, or unscaled (paper)
     )
 
 
@@ -179,41 +183,41 @@ def check(config: TrainingConfig) -> TrainingConfig:
         )
     if config.step1.iterations and "generative" not in config.objective:
         raise ConfigError("training.step1 trains a density, but training.objective has no generative term.")
-    if get(config, "objective.generative.every") == 0:  # it learns in step 1, and must not be forgotten after it
+    if get(config, "objective.generative.every") == 0:  # it learns in step 1, and must not be forgotten in step 2
         only = "training.objective.generative.every 0 trains the density in step 1 only"
         if not config.step1.iterations:
             raise ConfigError(f"{only}, which has no iterations: set training.step1.iterations, or every to 1 or more.")
         shares = config.objective["generative"].reads_encoder and not config.net.two_encoders
         if config.step2.iterations and shares:
             raise ConfigError(
-                f"{only}, and the encoder it shares would forget it later: set training.net.two_encoders, or every to "
+                f"{only}, and the shared encoder would forget it in step 2: set training.net.two_encoders, or every to "
                 "1 or more."
             )
     return config
 
 
 def check_outliers(share: Any, config: TrainingConfig) -> None:
-    """Refuse a share of outliers that is out of range, or that no density could find."""
+    """Refuse a share of outliers that is out of range, or that needs a density where none is trained."""
     if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
         raise ConfigError(f"outliers must be a share of at least 0 and below 1, got {share!r}.")
     if share and "generative" not in config.objective:
-        raise ConfigError("Outliers are found by their density, and this method trains none: leave outliers out.")
+        raise ConfigError("Outliers are found by their density, but this method trains none: set outliers to 0.")
 
 
 def n_heads(config: TrainingConfig) -> int:
-    """All cluster heads of a run: a start that is chosen needs one, too."""
+    """The number of cluster heads: at least one, for a start that is chosen."""
     return max(1, config.heads.random)
 
 
 def with_iterations(config: TrainingConfig, iterations: tuple[int, int]) -> TrainingConfig:
-    """A copy of ``config`` with other numbers of iterations of step 1 and step 2."""
+    """A copy of ``config`` with these ``iterations`` of step 1 and step 2."""
     config = copy.deepcopy(config)
     config.step1.iterations, config.step2.iterations = iterations
     return config
 
 
 def get(config: Any, path: str) -> Any:
-    """The value at a dotted path; None for a setting of a term that is not there."""
+    """The value at a dotted path; None for a setting of a missing term."""
     for name in path.split("."):
         config = config.get(name) if isinstance(config, dict) else getattr(config, name, None)
     return config
@@ -242,11 +246,10 @@ def from_dict(values: Mapping[str, Any]) -> TrainingConfig:
 def override(
     config: TrainingConfig, *changes: Mapping[str, Any], added: Mapping[str, Mapping[str, Any]] | None = None
 ) -> TrainingConfig:
-    """A copy of ``config`` with other values, given nested or by dotted path; names, types and ranges are checked.
+    """A copy of ``config`` with changes, nested or by dotted path; names, types and ranges are checked.
 
-    Of several changes the later ones win. A term of the objective that is given another kind is a new one, with that
-    kind's own defaults; a term that is given as None is left out. ``added``: settings, by family, that a term starts
-    with when a change adds it.
+    Later changes win. A term that gets another kind is replaced, with the defaults of that kind; None removes a term.
+    ``added`` holds settings, by family, that a term starts with if a change adds it.
 
     >>> override(TrainingConfig(), {"sampler.steps": 5, "dam": {"steps": 2}}).sampler.steps
     5
@@ -271,7 +274,7 @@ def override(
 
 
 def _nested(changes: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Changes without dots in their names."""
+    """Changes as nested dicts, without dots in their names."""
     made: dict[str, Any] = {}
     for path, value in changes.items():
         name, dot, rest = str(path).partition(".")
@@ -299,7 +302,7 @@ def _set(group: Any, values: Mapping[str, Any], prefix: str) -> None:
 
 
 def read_objective(**terms: Any) -> Objective:
-    """Terms by family, from their settings; the kind, one of them, is looked up in the family."""
+    """Terms by family, from their settings, one of which is the kind."""
     known, objective = kinds(), {}
     for family, values in terms.items():
         where = f"training.objective.{family}"

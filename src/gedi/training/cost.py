@@ -23,14 +23,14 @@ from gedi.training.progress import duration
 from gedi.training.state import TRAINED
 from gedi.training.world import World
 
-FEWEST = 3  # iterations of each stage in a trial; the first of them warms up, the last ends the stage
-TRIAL = 6  # ... where they are cheap
-LONGEST = 16  # longest trial, in iterations, to see a term that is computed only every few
+FEWEST = 3  # iterations of each stage in a trial; the first warms up, the last ends the stage
+TRIAL = 6  # ... if they are cheap
+LONGEST = 16  # longest cycle of terms that a trial covers, in iterations
 LONGEST_ROUND = 1000  # longest cycle of terms that is considered
-LEAST_SHARE, MOST_TIMES = 0.05, 10  # how far a budget of time may scale the iterations of the settings
+LEAST_SHARE, MOST_TIMES = 0.05, 10  # range in which a time budget may scale the iterations of the settings
 CHEAP = 3.0  # if the shortest trial takes less than this many seconds, time more iterations
 Marks = list[tuple[str, float]]  # the stage and the time at the end of every iteration, and of every stage
-CHOICE = ", choice"  # ends the stage in the mark of the iteration in which clusters were chosen
+CHOICE = ", choice"  # suffix in the mark of the iteration in which clusters were chosen
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Cost:
     """The estimated cost."""
 
     seconds: float
-    each: dict[str, float]  # seconds of one iteration of each stage, on average
-    memory: int | None  # bytes at the peak; None where the system does not say
+    each: dict[str, float]  # mean seconds of an iteration of each stage
+    memory: int | None  # peak memory in bytes; None if the system does not report it
 
     def in_words(self, config: TrainingConfig) -> str:
         """'200 + 600 iterations of 0.11 + 0.35 s, about 4 min, 909 MB of memory'."""
@@ -48,7 +48,7 @@ class Cost:
         return f"{iterations_in_words(config)} of {each} s, about {duration(self.seconds)}{memory}"
 
     def within(self, minutes: float, config: TrainingConfig) -> tuple[tuple[int, int], Cost]:
-        """As many iterations of both steps as fit in ``minutes``, and their cost; ``config`` has their proportion."""
+        """The iterations of both steps that fit in ``minutes``, in the proportion of ``config``, and their cost."""
         n1, n2 = config.step1.iterations, config.step2.iterations
         for_all = self.each["step1"] * n1 + self.each["step2"] * n2
         once = self.seconds - for_all
@@ -85,7 +85,7 @@ def estimate(ready: Prepared, world: World | None = None) -> Cost:
 
 
 def round_of(config: TrainingConfig, stage: str) -> list[str]:
-    """The kinds of iterations of a stage, in their order, until they repeat: some terms are due every few only."""
+    """One cycle of the kinds of iterations of a stage: some terms are due only every few iterations."""
     generative = config.objective.get("generative")
     every = {"density": 1 if generative is None or stage == "step1" else generative.every}
     walks = any(term.walks for term in config.objective.values())
@@ -97,14 +97,14 @@ def round_of(config: TrainingConfig, stage: str) -> list[str]:
 def whole_time(
     marks: Marks, counts: dict[str, int], rounds: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[float, dict[str, float]]:
-    """Seconds of a run of ``counts`` iterations, and of one of each stage, from the marks of a short run.
+    """Seconds of a run of ``counts`` iterations, and of one iteration of each stage, from the marks of a short run.
 
-    Work between stages counts once, and so does the choice of clusters. Iterations of a stage are alike, or of the
-    kinds that its `rounds` say.
+    Work between stages counts once, and so does the choice of clusters. ``rounds`` has the kinds of iterations of each
+    stage; without it, all iterations of a stage are alike.
     """
     once = 0.0
     steps: dict[str, list[float]] = {name: [] for name in TRAINED}
-    chosen_at: dict[str, int] = {}  # the place of the choice among these
+    chosen_at: dict[str, int] = {}  # the index of the choice in ``steps``
     for (before, t0), (mark, t1) in pairwise(marks):
         stage = mark.removesuffix(CHOICE)
         if stage == before.removesuffix(CHOICE) and stage in steps:
@@ -130,9 +130,9 @@ def whole_time(
 
 
 def _of_kind(seconds: list[float], kinds: Sequence[str], without: int | None) -> dict[str, float]:
-    """The median time of each kind of iteration, which ignores interrupted ones; ``without`` the one at that place.
+    """The median time of each kind of iteration, which ignores interrupted ones; the index ``without`` is left out.
 
-    The first iteration of a stage is not among them.
+    ``seconds`` does not include the first iteration of the stage.
     """
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
     for place, taken in enumerate(seconds):

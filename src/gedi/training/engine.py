@@ -1,4 +1,4 @@
-"""The engine under the recipe: a run's state, the loop of its stages, and the verbs that Algorithm 2 is written in."""
+"""The engine behind the recipe: a run's state, the loop of a stage, and the operations that Algorithm 2 consists of."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from gedi.training.schedule import has_settled, rate
 from gedi.training.state import STAGES, TrainState, adam, averaged_copy, pack
 from gedi.training.world import World
 
-WINDOW = 50  # iterations between two lines of history, and between two looks at the best state
-CURVES = {"step1": "denoising_error", "step2": "objective"}  # what has to settle before a stage may end
-LOOKED_AT = 1000  # rows that the density is judged by
-RESOLUTION = 0.01  # noise on them, where the density sees data without noise
+WINDOW = 50  # iterations between lines of history, and between checks for a settled curve
+CURVES = {"step1": "denoising_error", "step2": "objective"}  # what has to settle before a stage may be shortened
+LOOKED_AT = 1000  # rows that the density is evaluated on
+RESOLUTION = 0.01  # noise on them, if the density sees data without noise
 SMOOTHING = 0.98  # decay of the smoothed objective
 
 
 class Batch(NamedTuple):
-    """Rows of the scaled data and their places in it: this process's part of the global batch."""
+    """Scaled rows and their indices in the data: this process's part of the global batch."""
 
     x: torch.Tensor
     rows: torch.Tensor
 
 
 class Engine:
-    """One run. All that changes while it trains is in `state`, `guard` and `journal`, and so in its checkpoints."""
+    """One run. Everything that changes while it trains is in its checkpoints."""
 
     def __init__(self, ready: Prepared, *, seed: int, world: World | None = None, hooks: Hooks | None = None) -> None:
         self.world = world or World()
@@ -65,7 +65,7 @@ class Engine:
     def _new_state(self) -> TrainState:
         config, world = self.config, self.world
         generator = torch.Generator().manual_seed(self.seed)
-        # Several processes share one stream for what they must agree on, and have one each for their noise.
+        # Processes share one generator for what they must agree on, and each has its own for noise.
         alone = world.size == 1 and world.device.type == "cpu"
         noise = generator if alone else torch.Generator(world.device).manual_seed(mixed(self.seed, 0, world.rank))
         box = box_around(self.x, config)
@@ -100,20 +100,19 @@ class Engine:
     def stage(self, name: str, config: StageConfig, *, turn: float = 1.0) -> Iterator[Batch]:
         """Yield one batch per iteration; schedule, averages, history, checkpoints and rollbacks happen around it.
 
-        The stage's curve is watched up to the share ``turn`` of its iterations. Once it has settled, the rest follows:
-        the stage is as long as if that had been the plan. A resumed run skips finished stages and continues where it
-        stopped.
+        If the stage's curve settles before the share ``turn`` of its iterations, the stage is shortened so that this
+        share ends there. A resumed run skips finished stages and continues where it stopped.
         """
         state = self.state
         if STAGES.index(state.stage) > STAGES.index(name):
             return
         if self.is_before(name):
-            # Empty moments: those of the stage before belong to other losses.
+            # Empty moments: those of the previous stage belong to other losses.
             state.optimiser = adam(state.net, config)
             state.stage, state.iteration, state.length = name, 0, config.iterations
             state.objective, state.judged = None, {}
             self.guard.begin_stage(pack(state))
-            self.values.clear()  # a line of history tells of its own stage only
+            self.values.clear()  # a line of history covers its own stage only
             if name == "step1" and config.iterations and (symptom := cold_sampler(self.config.sampler)) is not None:
                 self.recovery.warn(symptom)
         state.net.train()
@@ -140,14 +139,14 @@ class Engine:
         self.recovery.save_if_due(stage_ended=config.iterations > 0)
 
     def _doing(self, name: str) -> str:
-        """What a stage does, in words."""
+        """What a stage does, for the progress line."""
         if name == "step1":
             return "fitting the density"
         has_clusters = any(term.has_clusters for term in self.config.objective.values())
         return "finding clusters" if has_clusters else "learning the representation"
 
     def is_before(self, name: str) -> bool:
-        """Whether the run still has to enter the stage."""
+        """Whether the run has not entered the stage yet."""
         return STAGES.index(self.state.stage) < STAGES.index(name)
 
     def _batch(self, size: int) -> Batch:
@@ -155,7 +154,7 @@ class Engine:
             return Batch(self.x[rows := self._draw(size)], rows)
 
     def _draw(self, size: int) -> torch.Tensor:
-        """Places of rows drawn without replacement; where a constraint groups them, of whole groups."""
+        """Indices of rows drawn without replacement; with a constraint, those of whole groups."""
         groups, generator = self.groups, self.state.generator
         if groups is None:
             return self.world.part(distinct(len(self.x), size, generator))
@@ -173,10 +172,10 @@ class Engine:
 
     @torch.no_grad()
     def _denoising_error(self) -> float:
-        """How well the averaged density's score predicts noise on data: the same rows and noise every time."""
+        """The denoising error of the averaged density, on the same rows and with the same noise every time."""
         fixed = torch.Generator().manual_seed(0)
         noise, average = self.config.sampler.data_noise or RESOLUTION, self.state.average
-        rows = min(LOOKED_AT, average.encoder.rows_at_once)  # what one pass can hold: images are large
+        rows = min(LOOKED_AT, average.encoder.rows_at_once)  # at most one pass: images are large
         x = torch.as_tensor(self.x[distinct(len(self.x), rows, fixed)]).cpu()
         return float(denoising_error(lambda rows: average.score(rows.to(self.x.device)).cpu(), x, noise, fixed))
 
@@ -189,7 +188,7 @@ class Engine:
             state.length = math.ceil(state.iteration / turn)
 
     def where(self) -> dict[str, Any]:
-        """The place in the run, as a line of history has it."""
+        """The current stage and iteration, as in a line of history."""
         return {"stage": self.state.stage, "iteration": self.state.iteration}
 
     @torch.no_grad()
@@ -201,10 +200,10 @@ class Engine:
         for symptom in worries(values, n_clusters=self.n_clusters, max_drop=self.config.dam.max_drop):
             self.recovery.warn(symptom)
 
-    # -- verbs of the recipe ------------------------------------------------------------------------------------------
+    # -- operations of the recipe -------------------------------------------------------------------------------------
 
     def samples(self, n: int) -> torch.Tensor | None:
-        """Samples of p_Psi for its own loss, by persistent chains that SGLD moves (Sec. 3.1); None if it needs none."""
+        """Samples of p_Psi for its own loss, from persistent chains moved by SGLD (Sec. 3.1); None if it needs none."""
         state, c = self.state, self.config.sampler
         if not self.config.objective["generative"].needs_samples:
             return None
@@ -237,7 +236,7 @@ class Engine:
         return samples
 
     def _share_at_box(self, samples: torch.Tensor) -> float:
-        """Share of coordinates at the edge of the box; if it is large, without those that noise alone took there."""
+        """Share of coordinates at the edge of the box; above the limit, only those whose score points outwards."""
         box = self.state.buffer.box
         share = self.world.mean(float(box.reached(samples).float().mean()))
         if share <= self.config.guard.max_at_box:
@@ -245,9 +244,9 @@ class Engine:
         return self.world.mean(float(box.outward(samples, self.state.net.score(samples)).float().mean()))
 
     def walk(self, x: torch.Tensor, *, alone: bool = False) -> tuple[torch.Tensor, DamInfo]:
-        """x'' by DAM (Alg. 1), along the averaged energy, whose tangents are steadier than the current one's.
+        """x'' by DAM (Alg. 1), along the averaged density, whose tangents are steadier than the current one's.
 
-        ``alone``: this process walks, and the others do not.
+        ``alone`` means that only this process walks.
         """
         c = self.config.dam
         assert c.radius is not None
@@ -285,7 +284,7 @@ class Engine:
         walked: torch.Tensor | None = None,
         samples: torch.Tensor | None = None,
     ) -> Views:
-        """What the terms may look at in this iteration."""
+        """What the terms see in this iteration."""
         config, state = self.config, self.state
         return Views(
             net=state.net,
@@ -309,14 +308,14 @@ class Engine:
         )
 
     def apply(self, module: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-        """A network's output, computed in the run's precision and handed on in float32: losses stay exact."""
+        """A network's output, computed in the run's precision and returned in float32, so that losses stay exact."""
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.in_bfloat16):
             return module(x).float()
 
     def encode(self, *views: torch.Tensor) -> torch.Tensor:
         """Representations of the global batch, view after view, in one pass through the encoder.
 
-        From here on every process sees the whole batch: batch norm and all losses are those of a single process.
+        From here on every process sees the whole batch: batch norm and all losses are as on a single process.
         """
         h = self.apply(self.state.net.encoder, torch.cat(views))
         if self.world.size == 1:
@@ -324,17 +323,17 @@ class Engine:
         return torch.cat([self.world.gather(part) for part in h.split(len(views[0]))])
 
     def of_all(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """A function of all rows, in blocks that a forward pass can hold."""
+        """Apply a function to all rows, in blocks that fit into a forward pass."""
         blocks = self.x.split(self.state.net.encoder.rows_at_once)
         return joined((function(x) for x in blocks), len(self.x))
 
     def descend(self, losses: dict[str, Loss]) -> None:
-        """One optimiser step on the weighted sum of the losses; none if the guard sees them diverge."""
+        """One optimiser step on the weighted sum of the losses, unless the guard detects divergence."""
         optimiser = self.state.optimiser
-        parameters = optimiser.param_groups[0]["params"]  # all of the net's, without a walk over its modules
+        parameters = optimiser.param_groups[0]["params"]  # all of the net's, without a search through its modules
         loss = torch.stack([loss.weight * loss.value for loss in losses.values()]).sum()
         optimiser.zero_grad()
-        with self.world.together():  # gathered representations send their gradients back
+        with self.world.together():  # gathered representations exchange their gradients
             self.world.fabric.backward(loss)
         self.world.average_gradients(parameters)
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
@@ -351,7 +350,7 @@ class Engine:
         self._smooth_objective({name: loss.judges for name, loss in losses.items() if loss.judges is not None})
 
     def _anchor(self) -> float:
-        """Weight of agreement with a start that was chosen, in this iteration."""
+        """Weight of agreement with the chosen start in this iteration."""
         heads, state, n = self.config.heads, self.state, self.state.length
         if state.marginals is None:  # no start was chosen
             return 0.0

@@ -1,4 +1,4 @@
-"""How well a clustering explains where rows lie: the likelihood that a Gaussian per cluster gives to held-out rows."""
+"""How well a clustering explains the data: the likelihood of held-out rows under one Gaussian per cluster."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 FOLDS = 5
-MOST_ROWS = 2_000  # of more rows, a random choice of this size
-LEVELS = 10  # a column of numbers with no more values than this holds categories, too
-OUTLIERS = 0.02  # the share of rows, the least likely ones, that do not count
+MOST_ROWS = 2_000  # if there are more, a random subset of this size is used
+LEVELS = 10  # columns of at most this many different numbers count as categories, too
+OUTLIERS = 0.02  # share of the rows, the least likely ones, that do not count
 
 
 def held_out_log_likelihood(x: np.ndarray, labels: np.ndarray, words: Sequence[Sequence[int]] = ()) -> float:
-    """Mean log-likelihood of rows [n, d] in nats, each under a mixture that was fitted to the other folds.
+    """Mean log-likelihood of rows [n, d] in nats, each under a mixture fitted to the other folds.
 
     The mixture has one Gaussian with a full covariance per cluster, fitted to the rows with that label. Its covariance
     includes one pseudo-row with the variances of all rows, made smaller for more clusters (Fraley and Raftery, 2007),
-    so that it exists for clusters of any size. Categories have the frequencies of their levels in each cluster instead:
-    a Gaussian could grow without bound on a cluster whose rows share a word. They are the features that ``words``
-    lists, and columns of few values.
+    so that it exists for clusters of any size. Categories, which are the features listed in ``words`` and columns with
+    few values, are modelled by the frequencies of their levels in each cluster instead: a Gaussian's density could grow
+    without bound on a cluster whose rows share a level.
     """
     rng = np.random.default_rng(0)
     some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
@@ -44,7 +44,7 @@ def _levels(features: np.ndarray) -> np.ndarray:
 def _log_likelihood(
     x: np.ndarray, levels: Sequence[np.ndarray], labels: np.ndarray, seen: np.ndarray, prior: np.ndarray
 ) -> np.ndarray:
-    """Log-likelihood of the rows that are not ``seen``, by Gaussians and frequencies of those that are."""
+    """Log-likelihood of the rows that are not ``seen``, under Gaussians and frequencies of those that are."""
     new, parts = x[~seen], []
     for cluster in np.unique(labels[seen]):
         rows = x[seen & (labels == cluster)]

@@ -36,7 +36,7 @@ def fit_rows(
     world: World | None = None,
     hooks: Hooks | None = None,
 ) -> TrainedModel:
-    """Train on checked rows [n, d] in the user's units; the settings may come from anywhere, and are checked."""
+    """Train on checked rows [n, d] in the user's units; ``config`` is checked here."""
     ready = prepare(x, check(config), n_clusters, image_shape=image_shape, groups=groups, table=table)
     return fit_prepared(ready, seed=seed, world=world, hooks=hooks)
 
@@ -84,9 +84,9 @@ def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -
 
 @torch.no_grad()
 def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, box: Box, config: TrainingConfig) -> torch.Tensor:
-    """The persistent chains that stand for p_Psi; those restarted last are still on their way."""
+    """Chains that count as samples of p_Psi: those that have settled, or new ones if training used no chains."""
     generative, generator = config.objective.get("generative"), torch.Generator().manual_seed(0)
-    if generative is not None and not generative.needs_samples:  # the chains have not moved since they were made
+    if generative is not None and not generative.needs_samples:  # training never moved the chains
         density, n = net.eval().density, len(chains)
         drawn = density.sample(n, generator)
         if drawn is not None:

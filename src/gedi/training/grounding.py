@@ -1,13 +1,13 @@
 """Find which cluster is which value of a constraint, from the constrained groups of rows, without labels.
 
 The constraint's probability alone is not enough: a network that calls every image 0 satisfies a + b == c for certain.
-So the clusters are taken as *observed*, and the values as hidden behind them. All models of the constraint are equally
-likely beforehand, a value v shows as cluster m with probability P(m | v), and
+So the clusters are taken as *observed*, and the values as hidden. All models of the constraint are equally likely a
+priori, a value v appears as cluster m with probability P(m | v), and
 
     P(clusters of a group) = mean over the models (v_1, ..., v_k) of P(m_1 | v_1) ... P(m_k | v_k).
 
-Its maximum, found by EM from random starts, has no trivial solution: calling everything 0 does not explain which
-clusters occur together. There may be more clusters than values, so a digit written in two ways can be two of them.
+This is maximised by EM from random starts, and has no trivial solution: calling everything 0 does not explain which
+clusters occur together. There may be more clusters than values, so a digit written in two ways can have two of them.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from torch.nn import functional as F
 
 from gedi.logic import Constraint
 
-FIRST, LAST = 15, 100  # EM iterations of every start, and at most of the best ones
+FIRST, LAST = 15, 100  # EM iterations from every start, and at most from the best ones
 FINALISTS = 4
 MOST_GROUPS = 2_000  # number of groups used in the search: more make it slower, not better
 PSEUDO = 1.0  # pseudo-count, so that no cluster is impossible for a value
 
 
 class Grounding(NamedTuple):
-    """How likely each row is to have each value, given its group and the constraint; and how much that explains."""
+    """The probability of each value of each row, given its group and the constraint, and how much it explains."""
 
     values: torch.Tensor  # [rows, values]
-    gain: float  # gain over cluster sizes alone in explaining the clusters, in nats per group
+    gain: float  # log-likelihood of the clusters above that of their sizes alone, in nats per group
 
 
 def ground(
     clusters: torch.Tensor, groups: torch.Tensor, constraint: Constraint, *, restarts: int, generator: torch.Generator
 ) -> Grounding:
-    """Values of all rows from their ``clusters`` [rows] and ``groups`` [groups, variables]."""
+    """Find the values of all rows from their ``clusters`` [rows] and ``groups`` [groups, variables]."""
     shown = clusters[groups]
     shares = torch.bincount(clusters).double() / len(clusters)
     few = shown[torch.randperm(len(shown), generator=generator)[:MOST_GROUPS]]
@@ -57,7 +57,7 @@ def ground(
 
 
 def _log_models(constraint: Constraint) -> float:
-    """The logarithm of how many models there are."""
+    """The logarithm of the number of models."""
     uniform = {v.name: torch.full((1, v.size), 1 / v.size, dtype=torch.float64).log() for v in constraint.variables}
     return float(constraint.log_prob(uniform)) - float(sum(p[0, 0] for p in uniform.values()))
 
@@ -69,7 +69,7 @@ def _likelihood(found: tuple[torch.Tensor, float]) -> float:
 def _climb(
     emission: torch.Tensor, shown: torch.Tensor, shares: torch.Tensor, constraint: Constraint, iterations: int
 ) -> tuple[torch.Tensor, float]:
-    """EM; the emission it ends at and the log-likelihood of the groups just before."""
+    """Run EM; returns the last emission, and the log-likelihood before its last update."""
     before = -torch.inf
     for _ in range(iterations):
         values, log_likelihood = _expect(emission, shown, constraint)
@@ -86,7 +86,7 @@ def _climb(
 def _expect(emission: torch.Tensor, shown: torch.Tensor, constraint: Constraint) -> tuple[torch.Tensor, torch.Tensor]:
     """P(value | clusters of its group, rule) [groups, variables, values], and each group's log-likelihood.
 
-    The latter lacks the logarithm of the number of models.
+    The log-likelihood is not yet reduced by the logarithm of the number of models.
     """
     log_e = emission.log().T[shown]  # [groups, variables, values]
     evidence = log_e.logsumexp(2)

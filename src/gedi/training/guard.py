@@ -65,7 +65,7 @@ def is_calm(values: Mapping[str, float], limits: GuardConfig) -> bool:
 
 
 def _measures(values: Mapping[str, float], limits: GuardConfig) -> dict[str, tuple[str, float, float, str]]:
-    """Each limit's name: what it bounds, the value now, the limit, and the remedy."""
+    """For each limit: what it bounds, the current value, the limit, and the remedy."""
     gap, energy = abs(values.get("generative", 0.0)), math.sqrt(values.get("energy_size", 0.0))
     smaller = "lower the stage's learning_rate or the largest of the weights"
     return {
@@ -82,9 +82,9 @@ def _measures(values: Mapping[str, float], limits: GuardConfig) -> dict[str, tup
 
 
 def cold_sampler(sampler: SamplerConfig) -> Symptom | None:
-    """A sampler that climbs rather than samples, recognised from its settings before the first iteration.
+    """The symptom of a sampler that climbs rather than samples, from its settings, before the first iteration.
 
-    Where its drift is bounded it climbs no faster than noise spreads, however steep the energy becomes.
+    If its drift is bounded, it climbs no faster than noise spreads, however steep the energy becomes.
     """
     if sampler.step is None or sampler.noise is None or sampler.max_drift is not None:
         return None
@@ -99,7 +99,7 @@ def cold_sampler(sampler: SamplerConfig) -> Symptom | None:
 
 
 def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | None) -> list[Symptom]:
-    """What looks wrong late in step 2, though training can go on."""
+    """What looks wrong at the end of step 2, although training can go on."""
     found = []
     stuck = [name for name in ("clustering_augment", "clustering_dam") if name in values]
     if n_clusters > 1 and stuck and min(values[name] for name in stuck) > 0.95 * math.log(n_clusters):
@@ -131,7 +131,7 @@ class Guard:
         self.events: list[dict[str, Any]] = []  # what was seen and done, for the log and results.json
         self.tries = 0  # rollbacks of this stage
         self.total = 0  # rollbacks of the run: seeds the noise of the next try
-        self.rate = 1.0  # what this stage's learning rate is multiplied with
+        self.rate = 1.0  # factor on this stage's learning rate
         self.good: Packed | None = None  # the last calm state of this stage
 
     @property
@@ -139,26 +139,26 @@ class Guard:
         return self.config.action == "rollback"
 
     def begin_stage(self, packed: Packed) -> None:
-        """A new stage starts without the last one's back-off, and may always go back to its beginning."""
+        """Reset the back-off; the run can always go back to the beginning of the stage."""
         self.tries, self.rate, self.good = 0, 1.0, packed
 
     def note(self, where: Mapping[str, Any], symptom: Symptom, action: str) -> None:
-        """Write down what was seen and done."""
+        """Record what was seen and done."""
         self.events.append({**where, "seen": symptom.seen, "action": action, "remedy": symptom.remedy})
 
     def has_noted(self, stage: str, symptom: Symptom) -> bool:
-        """Whether this remedy was named in this stage before: once is enough."""
+        """Whether this remedy was already named in this stage."""
         return any(event["stage"] == stage and event["remedy"] == symptom.remedy for event in self.events)
 
     def back_off(self, where: Mapping[str, Any], symptom: Symptom) -> Packed:
-        """The state to go back to, for a try with smaller steps; once the tries are used up, a `DivergedError`."""
+        """The state to go back to, for a try with smaller steps; raises `DivergedError` once the tries are used up."""
         limits = self.config
         if not self.acts or self.tries >= limits.tries or self.good is None:
             tried = f" after {self.tries} rollbacks" if self.tries else ""
             self.note(where, symptom, "stopped")
             raise DivergedError(
                 f"Training diverged in {where['stage']} at iteration {where['iteration']}{tried}: {symptom.seen}. "
-                f"To change: {symptom.remedy}.",
+                f"Remedy: {symptom.remedy}.",
                 self.events,
             )
         self.tries, self.total, self.rate = self.tries + 1, self.total + 1, self.rate * limits.backoff

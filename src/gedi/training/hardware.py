@@ -1,4 +1,4 @@
-"""Where a run trains; without torch, so that the command line can list the choices at once."""
+"""Where a run trains. Imports no torch, so that the command line can list the choices quickly."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Hardware:
     # Of the networks; sampling, Sinkhorn and losses stay in float32. auto: bfloat16 where it is faster and as good.
     precision: Literal["auto", "32", "bf16-mixed"] = "auto"
     timeout: Annotated[float, Rule("lie between 0 and 10,000,000 seconds", lambda time: 0 < time < 1e7)] = (
-        600.0  # how long a process waits for the others before it gives up
+        600.0  # seconds that a process waits for the others before it gives up
     )
 
     @property
     def processes(self) -> int:
-        """All processes of the run."""
+        """The number of processes of the run."""
         return self.devices * self.nodes

@@ -14,7 +14,7 @@ from gedi.training.progress import Progress
 
 
 class Log(Protocol):
-    """Takes the lines of history as they are made."""
+    """Receives the lines of history as they are made."""
 
     def restart(self, lines: list[dict[str, Any]]) -> None: ...
     def write(self, line: dict[str, Any]) -> None: ...
@@ -32,29 +32,29 @@ class Checkpoints(Protocol):
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a caller plugs into a run; all of it is optional."""
+    """What a caller can plug into a run."""
 
     progress: Callable[[Progress], None] | None = None  # called after every iteration
     log: Log | None = None
     checkpoints: Checkpoints | None = None  # where the run saves its state, and resumes from
     save_every: float = 30.0  # seconds between checkpoints
-    should_stop: Callable[[], bool] = lambda: False  # asked after every iteration
+    should_stop: Callable[[], bool] = lambda: False  # called after every iteration
 
 
 class Journal:
-    """Keeps a run's history; only the main process shows it to anyone."""
+    """Keeps a run's history; only the main process reports it."""
 
     def __init__(self, hooks: Hooks, *, is_main: bool) -> None:
         self.on_progress, self.log = (hooks.progress, hooks.log) if is_main else (None, None)
         self.is_main = is_main
         self.values: dict[str, float] = {}  # the latest value of everything measured in this stage
         self.history: list[dict[str, Any]] = []
-        self.stages: dict[str, dict[str, int]] = {}  # of every stage that has ended: its iterations, and their limit
+        self.stages: dict[str, dict[str, int]] = {}  # for every finished stage, its iterations and their limit
         self.seconds: dict[str, float] = {name: 0.0 for name in ("data", "sgld", "dam", "loss", "optimiser")}
         self._began = time.monotonic()
 
     def pack(self) -> dict[str, Any]:
-        """All of it, as part of a checkpoint."""
+        """The whole journal, as part of a checkpoint."""
         return {
             "history": self.history,
             "values": self.values,
@@ -64,18 +64,18 @@ class Journal:
         }
 
     def unpack(self, counters: dict[str, Any]) -> None:
-        """Take up the journal of a checkpoint."""
+        """Restore the journal of a checkpoint."""
         self.history, self.seconds = counters["history"], self.seconds | counters["seconds"]
         self.values.update(counters["values"])
         self.stages.update(counters["stages"])
         self._began -= counters["elapsed"]
 
     def elapsed(self) -> float:
-        """Seconds of training, those before a stop included."""
+        """Seconds of training, including those before a stop."""
         return time.monotonic() - self._began
 
     def open(self) -> None:
-        """The log starts with what is known so far."""
+        """Start the log with the history so far."""
         if self.log is not None:
             self.log.restart(self.history)
 
@@ -100,7 +100,7 @@ class Journal:
 
     @contextmanager
     def timed_as_loss(self) -> Iterator[None]:
-        """What an iteration takes beside the parts that are timed by themselves: forward and backward passes."""
+        """The time of an iteration without the parts that are timed separately: forward and backward passes."""
         began, apart = time.monotonic(), sum(self.seconds.values())
         yield
         self.seconds["loss"] += time.monotonic() - began - (sum(self.seconds.values()) - apart)

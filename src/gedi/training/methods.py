@@ -1,6 +1,6 @@
-"""Methods and ablations: what turns any preset into one of them. All are trained by the same recipe.
+"""Methods and ablations, as changes that apply to any preset. All are trained by the same recipe.
 
-A method is one entry of `METHODS`; the command line and the estimator list what is there.
+A method is an entry of `METHODS`, which the command line and the estimator list.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Method:
 def with_method(config: TrainingConfig, method: str) -> TrainingConfig:
     """A copy of ``config`` turned into a method."""
     if method not in METHODS:
-        raise ConfigError(f"There is no method {method!r}; there are: {', '.join(METHODS)}.")
+        raise ConfigError(f"There is no method {method!r}. Choose from: {', '.join(METHODS)}.")
     config = copy.deepcopy(config)
     METHODS[method].change(config)
     return config
 
 
 def embedding_alone(**terms: dict[str, Any]) -> Change:
-    """Terms that need no clusters, for all iterations; clusters by k-means of the embeddings."""
+    """Only these terms, which need no clusters, in step 2 alone; clusters by k-means of the embeddings."""
 
     def change(config: TrainingConfig) -> None:
         from gedi.training.config import read_objective
@@ -50,9 +50,9 @@ def embedding_alone(**terms: dict[str, Any]) -> Change:
 
 
 def gedi_1(config: TrainingConfig) -> None:
-    """The density is updated every other iteration, or as seldom as in step 2 already.
+    """Step 2 alone, with the density updated every other iteration, or as rarely as it already is.
 
-    Walks are short because the density they follow is still growing.
+    Walks are short because the density they follow is still being learned.
     """
     generative = config.objective["generative"]
     config.step2.iterations += config.step1.iterations // 2
@@ -62,7 +62,7 @@ def gedi_1(config: TrainingConfig) -> None:
 
 
 def jem(config: TrainingConfig) -> None:
-    """Step 1 is all there is, with the iterations of both."""
+    """Step 1 alone, with the iterations of both steps."""
     config.step1.iterations += config.step2.iterations
     config.step2.iterations = 0
     config.objective = {"generative": config.objective["generative"]}
@@ -70,7 +70,7 @@ def jem(config: TrainingConfig) -> None:
 
 
 def swav(config: TrainingConfig) -> None:
-    """Step 2 gets the iterations of both; all heads start at random, with the same views as GEDI's."""
+    """Step 2 alone, with the iterations of both steps, random heads, and the same views as GEDI."""
     _step2_alone(config)
     _random_heads(config)
     clustering = config.objective["clustering"]
@@ -81,14 +81,14 @@ def swav(config: TrainingConfig) -> None:
 
 
 def _step2_alone(config: TrainingConfig) -> None:
-    """No density, and so no step before the clusters'."""
+    """No density, and so no step 1; step 2 gets its iterations."""
     config.step2.iterations += config.step1.iterations
     config.step1.iterations = 0
     config.net.two_encoders = False
 
 
 def _random_heads(config: TrainingConfig) -> None:
-    """No start: heads begin at random, as in the paper."""
+    """No starts: all heads begin at random, as in the paper."""
     config.heads = replace(config.heads, random=max(1, config.heads.random), starts=())
 
 
@@ -109,7 +109,7 @@ METHODS: dict[str, Method] = {
         "W-MSE: whitened views close; clusters by k-means.", embedding_alone(negative_free=dict(kind="w-mse"))
     ),
     "simclr": Method(
-        "SimCLR: two views of a row told from all other rows; clusters by k-means.",
+        "SimCLR: two views of a row are told apart from all other rows; clusters by k-means.",
         embedding_alone(contrastive=dict(kind="nt-xent")),
     ),
     "protocpc": Method(
@@ -131,12 +131,12 @@ METHODS: dict[str, Method] = {
 
 
 def no_nf(config: TrainingConfig) -> None:
-    """Without L_NF, where there is one."""
+    """Without L_NF, if there is one."""
     config.objective.pop("negative_free", None)
 
 
 def with_nf(config: TrainingConfig) -> None:
-    """With the paper's L_NF, where there is none: Eqs. 6-7 as means over samples and dimensions."""
+    """With the paper's L_NF, if there is none: Eqs. 6-7 as means over samples and dimensions."""
     from gedi.training.config import read_objective
 
     if "negative_free" not in config.objective:
@@ -149,7 +149,7 @@ def no_step1(config: TrainingConfig) -> None:
 
 
 def two_encoders(config: TrainingConfig) -> None:
-    """An encoder of its own for the energy."""
+    """A separate encoder for the energy."""
     config.net.two_encoders = True
 
 
@@ -160,20 +160,20 @@ def no_nf_no_step1(config: TrainingConfig) -> None:
 
 
 def no_nf_two_encoders(config: TrainingConfig) -> None:
-    """Without L_NF, and with an encoder of its own for the energy."""
+    """Without L_NF, and with a separate encoder for the energy."""
     no_nf(config)
     two_encoders(config)
 
 
 def one_encoder(config: TrainingConfig) -> None:
-    """One encoder under energy and clusters; what step 1 taught it about the density is kept up in step 2."""
+    """One encoder for energy and clusters; the density keeps learning in step 2, so that it is not forgotten."""
     config.net.two_encoders = False
     generative = config.objective["generative"]
     config.objective["generative"] = replace(generative, every=max(1, generative.every))
 
 
 def no_density(config: TrainingConfig) -> None:
-    """No generative term, no step 1 and no walks; all other parts as they are."""
+    """No generative term, no step 1 and no walks; everything else is unchanged."""
     no_dam(config)
     no_step1(config)
     config.objective.pop("generative", None)
@@ -181,13 +181,13 @@ def no_density(config: TrainingConfig) -> None:
 
 
 def frozen_density(config: TrainingConfig) -> None:
-    """The density learns in step 1 only. It needs its own encoder: step 2 would change one that it shared."""
+    """The density learns in step 1 only. It needs its own encoder: step 2 would change a shared one."""
     two_encoders(config)
     config.objective["generative"] = replace(config.objective["generative"], every=0)
 
 
 def no_dam(config: TrainingConfig) -> None:
-    """No walks: neither as views nor as a start. The views by T(x'|x) remain."""
+    """No walks, neither as views nor as a start; the views by T(x'|x) remain."""
     config.objective["clustering"] = replace(config.objective["clustering"], dam=0.0)
     _without_start(config, "walks")
 
@@ -199,7 +199,7 @@ def no_neighbours(config: TrainingConfig) -> None:
 
 
 def with_sinkhorn(config: TrainingConfig) -> None:
-    """Assignments by Sinkhorn-Knopp instead of a prior on cluster sizes, on prototypes on a projector's sphere."""
+    """Assignments by Sinkhorn-Knopp instead of a prior on cluster sizes, with prototypes on a projector's sphere."""
     from gedi.training.config import read_objective
 
     old = config.objective["clustering"]
@@ -209,7 +209,7 @@ def with_sinkhorn(config: TrainingConfig) -> None:
 
 
 def starts_alone(config: TrainingConfig) -> None:
-    """No head starts at random: the best of the starts is learned."""
+    """No random heads: the best of the starts is learned."""
     config.heads = replace(config.heads, random=0)
 
 
@@ -217,7 +217,7 @@ def _without_start(config: TrainingConfig, kind: str) -> None:
     config.heads = replace(config.heads, starts=tuple(other for other in config.heads.starts if other != kind))
 
 
-# What can be left out of any settings, or added to them. Several are joined by " + ".
+# What can be removed from any settings, or added to them; combine several with " + ".
 ABLATIONS: dict[str, Change] = {
     "full": lambda config: None,
     "no density": no_density,
@@ -238,7 +238,7 @@ ABLATIONS: dict[str, Change] = {
 
 
 def ablate(config: TrainingConfig, variant: str) -> None:
-    """Change ``config`` into a variant: names of `ABLATIONS`, joined by " + "."""
+    """Change ``config`` in place into a variant: names of `ABLATIONS`, joined by " + "."""
     for name in variant.split(" + "):
         if name not in ABLATIONS:
             raise ConfigError(f"Unknown variant {name!r}: choose one of {', '.join(ABLATIONS)}.")

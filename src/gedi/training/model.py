@@ -1,4 +1,4 @@
-"""A trained model: what a fit returns, what a RUN folder holds, and what answers for new rows."""
+"""A trained model: what a fit returns and a RUN folder holds; it predicts for new rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gedi.training.state import TRAINED
 
 @dataclass
 class TrainedModel:
-    """Networks, scaling and settings, in one place; all methods take and give the user's units."""
+    """Networks, scaling and settings in one place; all methods take and return the user's units."""
 
     net: GediNet
     scaler: Scaler
@@ -55,7 +55,7 @@ class TrainedModel:
 
     @property
     def n_embedding(self) -> int:
-        """Columns of `transform`'s answer."""
+        """The number of columns that `transform` returns."""
         net = self.config.net
         return net.embedding if net.head != "linear" else net.representation or net.hidden[-1]
 
@@ -71,7 +71,7 @@ class TrainedModel:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How `gedi.data.load` is to read new data: tables by recipe or name, images in the known size and values."""
+        """How `gedi.data.load` must read new data: tables by recipe or name, images in the known size and values."""
         if self.table is not None:
             return {"table": self.table, "drop": None}
         if self.image_shape is None or self.image_shape[2] not in (1, 3):
@@ -80,12 +80,12 @@ class TrainedModel:
         return {"drop": None, "size": size, "channels": channels, "as_values": self.values_of_bytes}
 
     def values_of_bytes(self, pixels: np.ndarray) -> np.ndarray:
-        """Pixels 0 .. 255 in the values that the run was trained on."""
+        """Pixels 0 .. 255, converted to the values that the run was trained on."""
         return values_of_bytes(pixels, *self.black_and_white)
 
     @property
     def black_and_white(self) -> tuple[float, float]:
-        """Which values the run's images have for black and white, by the values it was trained on."""
+        """The values of black and white in the run's images, inferred from the range it was trained on."""
         margin = self.config.sampler.box_margin
         low, high = (self.box.low + margin).numpy()[None], (self.box.high - margin).numpy()[None]
         if self.config.scaling == "pixels":
@@ -94,7 +94,7 @@ class TrainedModel:
 
     @property
     def iterations(self) -> int:
-        """Of both steps together: those taken or, if the results (an untrusted file) do not say, their limits."""
+        """Iterations of both steps: those taken or, if the results (an untrusted file) do not say, their limits."""
         stages = self.results.get("stages")
         total = 0
         for name in TRAINED:
@@ -105,7 +105,7 @@ class TrainedModel:
 
     @property
     def has_clusters(self) -> bool:
-        """Purely generative methods (JEM) have no cluster head: every row is in cluster 0."""
+        """Whether clusters were trained; purely generative methods (JEM) put every row in cluster 0."""
         return self.config.step2.iterations > 0
 
     @property
@@ -131,13 +131,13 @@ class TrainedModel:
 
     @property
     def least_log_density(self) -> float | None:
-        """Rows with a lower log p are in no cluster; None: all are in one. Checked: the results file is untrusted."""
+        """Rows with a lower log p are in no cluster; None: all are. Checked, as the results file is untrusted."""
         told = self.results.get("outliers")
         least = told.get("least_log_density") if isinstance(told, dict) else None
         return least if self.has_density and type(least) is float and math.isfinite(least) else None
 
     def set_outliers(self, x: np.ndarray, share: float) -> None:
-        """Leave this share of the rows x, those with the lowest log p, outside all clusters; likewise new rows."""
+        """Leave the share of rows x with the lowest log p outside all clusters, and new rows with a log p as low."""
         least = float(np.quantile(self.score_samples(x), share))
         self.results["outliers"] = {"share": share, "least_log_density": least}
 
@@ -150,7 +150,7 @@ class TrainedModel:
         return self._chunks(x, self._frozen.encoder)
 
     def score_samples(self, x: np.ndarray) -> np.ndarray:
-        """Unnormalised log density, higher is more typical."""
+        """Unnormalised log density; higher is more typical."""
         return self._chunks(x, self._frozen.log_density)
 
     def ood_score(self, x: np.ndarray) -> np.ndarray:
@@ -158,9 +158,9 @@ class TrainedModel:
         return self._chunks(x, lambda rows: -self._frozen.score(rows).norm(dim=1))
 
     def sample(self, n: int, *, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
-        """``n`` samples of p_Psi: its own draws, or the training's chains moved on by ``steps`` Langevin steps.
+        """``n`` samples of p_Psi: exact draws if it has them, or the training's chains after ``steps`` Langevin steps.
 
-        With ``fresh``, chains start anew instead: from the density's mixture, or uniformly in the box.
+        With ``fresh``, new chains start from the density's mixture, or uniformly in the box.
         """
         if n < 1:
             raise DataError(f"The number of samples must be at least 1, got {n}.")
@@ -196,10 +196,10 @@ class TrainedModel:
         return self.scaler.inverse(chains.numpy(), dtype=np.float64)
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
-        """A function of all rows, in blocks.
+        """Apply a function to all rows, in blocks.
 
-        BLAS rounds by the size of a batch. In blocks of one size, the last of them filled up, a row's answer does not
-        depend on which rows share its batch.
+        BLAS rounds differently for different batch sizes. With blocks of one size, the last one padded, a row's answer
+        does not depend on the rows around it.
         """
         encoder = self.net.encoder
         size = encoder.rows_at_once
@@ -216,7 +216,7 @@ class TrainedModel:
 def langevin(
     net: GediNet, chains: torch.Tensor, c: SamplerConfig, box: Box, *, steps: int, generator: torch.Generator
 ) -> torch.Tensor:
-    """Move chains by ``steps`` Langevin steps on p_Psi (Sec. 3.1), with the settings of the training's sampler."""
+    """Move chains by ``steps`` Langevin steps on p_Psi (Sec. 3.1), with the sampler's settings from training."""
     noise = c.noise
     assert noise is not None
 

@@ -1,4 +1,4 @@
-"""How many clusters there are: where halves of the rows agree, and their graph has a gap. No labels are involved."""
+"""Find the number of clusters, by the agreement of halves of the rows and the gap of their graph, without labels."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig
 from gedi.training.start import NEIGHBOURS, Graph, graph_of
 
-MOST_ROWS = 1_500  # of more rows, a random choice of this size
+MOST_ROWS = 1_500  # if there are more, a random subset of this size is used
 ROWS_EACH = 20  # rows that a cluster needs on average
-EVERY, MOST = 10, 45  # all numbers are tried up to the first; up to the second, the three with the largest gaps
-SPLITS = 3  # into halves
-NODES, FEWEST = 150, 5  # of a graph: nodes, and rows that a node needs
-PER_LOG = 0.07  # what a number e times as large is worth: merging clusters is stable, too
-PER_GAP = 0.15  # what a gap e times as large is worth
-FLOOR = 0.01  # eigenvalues nearer to 1 than this are about 1
+EVERY, MOST = 10, 45  # try all numbers up to the first; above it, up to the second, the three with the largest gaps
+SPLITS = 3  # random splits into halves
+NODES, FEWEST = 150, 5  # nodes of a graph, and rows that a node needs
+PER_LOG = 0.07  # bonus for a number e times as large: merged clusters are stable, too
+PER_GAP = 0.15  # bonus for a gap e times as large
+FLOOR = 0.01  # eigenvalues closer to 1 than this count as about 1
 
-STABLE, CLEAR = 0.6, 0.9  # agreement from which clusters are stable, and clear
+STABLE, CLEAR = 0.6, 0.9  # lowest agreement of stable clusters, and of clear ones
 NOTHING = "no clear clusters"
 
 Halves = list[tuple[tuple[np.ndarray, np.ndarray], list[Graph]]]  # per split, both halves and their graphs
 
 
 class Evidence(NamedTuple):
-    """What speaks for a number of clusters."""
+    """The evidence for a number of clusters."""
 
-    agreement: float  # of clusterings of halves (ARI; 1: always, 0: by chance), by the better kind of clustering
-    gap: float  # how much further from 1 the next eigenvalue of the graph of neighbours is; 1: there is no gap
+    agreement: float  # between clusterings of halves (ARI; 1: perfect, 0: chance), for the better kind
+    gap: float  # how many times further from 1 the graph's next eigenvalue is; 1: no gap
 
     def score(self, k: int) -> float:
         return self.agreement + PER_LOG * float(np.log(k)) + PER_GAP * float(np.log(self.gap))
@@ -68,10 +68,10 @@ class Number:
 def find_number(x: np.ndarray, config: TrainingConfig, seed: int) -> Number:
     """The number of clusters of checked rows [n, d]; the same rows and seed give the same number.
 
-    Two things speak for a number k. *Stability* (Lange et al., 2004): two kinds of clustering, a cut of the graph of
-    neighbours and a Gaussian mixture, are fitted to both halves of the rows, and extended to all rows. Clusters that
-    are really there are found in both halves; others depend on which rows were drawn. *Eigengap* (von Luxburg, 2007):
-    k clusters that are nearly separate in the graph of neighbours have k eigenvalues near 1, and the next is smaller.
+    Two criteria decide. *Stability* (Lange et al., 2004): two kinds of clustering, a cut of the graph of
+    neighbours and a Gaussian mixture, are fitted to both halves of the rows, and extended to all rows. Real clusters
+    are found in both halves; others depend on which rows were drawn. *Eigengap* (von Luxburg, 2007): if k clusters are
+    nearly separate in the graph of neighbours, k of its eigenvalues are near 1, and the next is smaller.
     """
     if "symbolic" in config.objective:
         raise ConfigError("A constraint fixes the number of clusters: give n_clusters instead of auto.")
@@ -87,7 +87,7 @@ def find_number(x: np.ndarray, config: TrainingConfig, seed: int) -> Number:
 
 
 def judge(found: dict[int, Evidence]) -> Number:
-    """The number with the best score; numbers whose clusters depend on which rows were drawn do not count."""
+    """The number with the best score; numbers of unstable clusters do not count."""
     curve = {k: evidence.score(k) for k, evidence in found.items()}
     ranked = sorted(curve, key=lambda k: -curve[k])
     stable = [k for k in ranked if found[k].agreement >= STABLE]
@@ -98,21 +98,21 @@ def judge(found: dict[int, Evidence]) -> Number:
 
 
 def eigengaps(rows: np.ndarray, most: int) -> dict[int, float]:
-    """For every number from 2 to ``most``, how much further from 1 the next eigenvalue of the graph is."""
+    """For every number from 2 to ``most``, how many times further from 1 the next eigenvalue of the graph is."""
     n = len(rows)
     near = nearest_neighbours(rows, NEIGHBOURS).places
     edges = np.zeros((n, n))
     np.add.at(edges, (np.repeat(np.arange(n), near.shape[1]), near.ravel()), 1.0)
     edges += edges.T
     root = np.sqrt(edges.sum(1))
-    # All of them, not a few by Lanczos: separate components have the same eigenvalue, 1, which it finds only once.
+    # Not by Lanczos: separate components share the eigenvalue 1, which it finds only once.
     values = eigvalsh(edges / np.outer(root, root), subset_by_index=(n - most - 1, n - 1))
     away = np.maximum(1.0 - np.sort(values)[::-1], 0.0) + FLOOR
     return {k: float(away[k] / away[k - 1]) for k in range(2, most + 1)}
 
 
 def agreement(rows: np.ndarray, halves: Halves, k: int) -> float:
-    """How far clusterings of halves agree on all rows, by the kind of clustering that agrees better."""
+    """How well clusterings of halves agree on all rows, for the kind of clustering that agrees better."""
     cuts = [[graph.cut(k, 0).labels(rows) for graph in graphs] for _, graphs in halves]
     mixtures = [[_mixture(half, k).predict(rows) for half in both] for both, _ in halves]
     return max(float(np.mean([adjusted_rand_score(*labels) for labels in kind])) for kind in (cuts, mixtures))

@@ -1,6 +1,6 @@
-"""Presets: named changes of the default settings, for data of any shape, and the paper's own.
+"""Presets: named changes to the default settings, for each shape of data, and the paper's own.
 
-They are plain data, so that their names are known without importing torch. `configure` makes all settings of a run.
+They are plain data, so that their names are known without importing torch. `configure` makes the settings of a run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 Changes = Mapping[str, Any]
 
 CONSTRAINT_WEIGHTS = {"paper-mnist": 3000.0}  # Appendix G: the weight of a constraint that is given without one
-SMALL_SIDE = 16  # pixels: up to here an MLP is enough, and minutes faster
-FEW_PIXELS = 1024  # so it is for grey images of up to this many pixels
+SMALL_SIDE = 16  # pixels: up to this side an MLP is enough, and minutes faster
+FEW_PIXELS = 1024  # an MLP is also enough for grey images of up to this many pixels
 SHIFT, SHIFT_OF_SIDE = 0.5, 0.05  # largest shift of small images: in pixels, and as a share of the side
 BUFFER_NUMBERS = 2**26  # 256 MB: the most a replay buffer holds, unless a batch needs more
-FEW_FEATURES = 8  # up to here walks reach further than the gaps between neighbours
+FEW_FEATURES = 8  # up to this many, walks reach further than the gaps between neighbours
 
-# Rows of many features. There a walk is short compared with the distance between rows, so pairs are neighbours alone,
-# and a chain hardly leaves the row it starts from, so the density learns without chains.
+# Rows with many features. Walks are short compared with the distance between rows, so pairs are neighbours only, and
+# chains hardly leave the row they start from, so the density learns without them.
 STAGE_OF_ROWS = dict(settle=0.004, batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0.0)
 ROWS: Changes = dict(
     net=dict(hidden=(256, 256), representation=None, first="linear", norm="layer"),
@@ -36,7 +36,7 @@ ROWS: Changes = dict(
     step2=STAGE_OF_ROWS | dict(iterations=1000),
 )
 
-# Small images as rows: one unit for all pixels, and slight affine and elastic views.
+# Small images as rows: one scale for all pixels, and slight affine and elastic views.
 DIGITS: Changes = dict(
     augment=dict(noise=0.0, neighbours=5, rotate=10.0, scale=0.1, shear=0.1, elastic=0.05),
     objective=dict(generative=dict(components=64)),
@@ -54,11 +54,11 @@ GREY: Changes = dict(
     step2=dict(batch_size=400, iterations=1600),
 )
 
-# Larger images, on a CPU. Clusters of pixels say little about them, and so do neighbours of pixels. So a contrastive
-# term, which learns most in the same time, trains the encoder together with the neutral head and the density, and views
-# are of the image itself until neighbours are found in the representation.
+# Larger images, on a CPU. Clusters and neighbours of pixels say little about them. So a contrastive term, which learns
+# most in the same time, trains the encoder together with the neutral head and the density, and both views are of the
+# image itself until neighbours are found in the representation.
 #
-# The density costs three times as much per image as the other terms, so it has its turn in every fourth iteration.
+# The density costs three times as much per image as the other terms, so it is updated every fourth iteration.
 STAGE_OF_IMAGES = dict(batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0.0)
 IMAGES: Changes = dict(
     net=dict(encoder="convnet", representation=128, embedding=128, projector_hidden=512),
@@ -75,7 +75,7 @@ IMAGES: Changes = dict(
     scaling="pixels",
 )
 
-# Seconds instead of minutes, for tests and first tries; after IMAGES, the same on a small MLP.
+# Seconds instead of minutes, for tests and first tries. SMOKE_IMAGES comes after IMAGES, and uses a small MLP.
 SMOKE: Changes = dict(
     net=dict(hidden=(32, 32)),
     sampler=dict(steps=3, buffer_size=400),
@@ -94,7 +94,7 @@ SMOKE_IMAGES: Changes = dict(
     step2=dict(iterations=60, batch_size=64, average=0.9),
 )
 
-# What the paper's settings have in common, as literally as they run (Appendix G): none of our safeguards.
+# What the paper's settings have in common, as literally as possible (Appendix G): none of our safeguards.
 STAGE_OF_PAPER = dict(settle=0.0, warmup=0, decay_from=1.0, average=0.0)
 UNBOUNDED = dict(max_drift=None, burn_in=None, max_gap=None)
 PAPER: Changes = dict(
@@ -109,8 +109,8 @@ PAPER: Changes = dict(
     ),
     heads=dict(random=1, starts=(), neutral=0, choose=1.0),
 )
-# Synthetic data (Sec. 5.1), for 400 rows. What the paper does not print is as in the code it builds on (VERA): chains
-# begin in U(-1, 1) and are not clamped, and the energy's slope on data is penalised.
+# Synthetic data (Sec. 5.1), for 400 rows. What the paper does not state is as in the code it builds on (VERA): chains
+# start in U(-1, 1) and are not clamped, and the energy's slope on data is penalised.
 PAPER_TOY: Changes = dict(
     net=dict(representation=2, embedding=2, projector_hidden=4, activation="leaky_relu", first="linear"),
     sampler=dict(steps=1, data_noise=0.0, restart_within=1.0, clamp=False),
@@ -119,7 +119,7 @@ PAPER_TOY: Changes = dict(
     step2=STAGE_OF_PAPER | dict(iterations=7000, batch_size=400, learning_rate=1e-3),
     scaling="none",
 )
-# JEM on synthetic data, by Appendix G's own list; for --method jem.
+# JEM on synthetic data, from its list in Appendix G; for --method jem.
 PAPER_JEM: Changes = dict(net=dict(representation=1), step1=dict(iterations=100_000), step2=dict(iterations=0))
 
 
@@ -166,7 +166,7 @@ def preset(
     if name is None:
         name = _by_shape(n_features, image_shape, has_words)
     if name not in PRESETS:
-        raise ConfigError(f"There is no preset {name!r}; there are: {', '.join(PRESETS)}.")
+        raise ConfigError(f"There is no preset {name!r}. Choose from: {', '.join(PRESETS)}.")
     if name == "smoke" and image_shape is not None and min(image_shape[:2]) > SMALL_SIDE:
         return override(TrainingConfig(), IMAGES, SMOKE_IMAGES)
     config = override(TrainingConfig(), *PRESETS[name])
@@ -178,7 +178,7 @@ def preset(
 
 
 def _by_shape(n_features: int, image_shape: tuple[int, ...] | None, has_words: bool) -> str:
-    if image_shape is None:  # a walk cannot get from one word to the next, however few features there are
+    if image_shape is None:  # a walk cannot get from one category to the next, however few features there are
         return "toy" if n_features <= FEW_FEATURES and not has_words else "rows"
     if min(image_shape[:2]) <= SMALL_SIDE:
         return "digits"
@@ -206,7 +206,7 @@ def configure(
             "features: give an array [n, height, width, channels], or choose another preset."
         )
     if "symbolic" in config.objective and not config.step2.iterations:
-        raise ConfigError(f"A constraint acts in step 2, and with method {method} step 2 has no iterations here.")
+        raise ConfigError(f"A constraint acts in step 2, but step 2 has no iterations here (method {method}).")
     if method == "jem" and config.step2.iterations:
         raise ConfigError("The method jem is step 1 alone: leave training.step2.iterations at 0.")
     return config

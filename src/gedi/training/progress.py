@@ -1,4 +1,4 @@
-"""How far a run has come, in words: one line that is rewritten on a terminal, or a line now and then elsewhere."""
+"""The progress of a run, in words: one line that is rewritten on a terminal, or occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from rich.console import Console
 
-REDRAWN = 0.25  # seconds between two versions of the line on a terminal
-FIRST, LONGEST = 5.0, 60.0  # seconds before the first line elsewhere, then twice as many, up to this
+REDRAWN = 0.25  # seconds between updates of the line on a terminal
+FIRST, LONGEST = 5.0, 60.0  # elsewhere: seconds before the first line, doubled after every line up to this
 
 
 class Progress(NamedTuple):
-    """A place in a run."""
+    """How far a run has come."""
 
     doing: str  # "fitting the density"
     iteration: int = 0
@@ -42,7 +42,7 @@ def progress_line(console: Console | None = None) -> Iterator[Callable[[Progress
 
 
 class ProgressLine:
-    """Shows every `Progress` it is called with, if the last one was not shown only just now."""
+    """Shows the `Progress` it is called with, unless the last one was shown too recently."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self.console, self.clock = console, clock

@@ -10,14 +10,14 @@ Losses = dict[str, Loss]
 
 
 def train(run: Engine) -> None:
-    """GEDI training (Alg. 2). Other methods are the same lines with other terms or iterations."""
+    """GEDI training (Alg. 2). Other methods run the same code with other terms or iterations."""
     config, state = run.config, run.state
 
     # Step 1: fit the density, -CE(p, p_Psi).
     for batch in run.stage("step1", config.step1, turn=config.step1.decay_from):
         run.descend(density_losses(run, batch))
 
-    # Step 2: maximise the whole of Eq. 10. Clusters compete by their own agreement; labels are never seen.
+    # Step 2: maximise all of Eq. 10. Candidates for the clusters compete; labels are never seen.
     if config.step2.iterations and run.is_before("step2"):
         run.journal.progress("looking for clusters to start from")
         find_starts(run)
@@ -56,6 +56,6 @@ def all_losses(run: Engine, batch: Batch) -> Losses:
 
 
 def due_terms(run: Engine) -> Objective:
-    """The terms of this iteration, the density last: in this order noise is drawn, and sums are taken."""
+    """The terms of this iteration, the density last: the order in which noise is drawn and losses are summed."""
     due = {f: term for f, term in active(run.config.objective).items() if term.is_due(run.state.iteration)}
     return dict(sorted(due.items(), key=lambda entry: (entry[0] == "generative", entry[0])))

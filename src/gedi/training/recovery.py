@@ -1,4 +1,4 @@
-"""How a run goes back and goes on: rollbacks when it diverges, warnings, checkpoints, and resuming from one."""
+"""Rollbacks when a run diverges, warnings, checkpoints, and resuming from them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OWN = ("buffer", "noise")  # checkpoint tensors that differ between processes
 
 
 class StoppedError(GediError):
-    """Training was asked to stop; its state is saved if there is a place for it."""
+    """Training was asked to stop; its state is saved if the run has checkpoints."""
 
 
 class Recovery:
-    """Takes a run back to its last calm state, and saves and restores all of it."""
+    """Takes a run back to its last calm state, and saves and restores its checkpoints."""
 
     def __init__(self, run: Engine) -> None:
         self.run = run
@@ -28,7 +28,7 @@ class Recovery:
         self._saved = time.monotonic()
 
     def went_wrong(self) -> bool:
-        """Whether this batch diverged, on any process; then the run is back at the last calm state."""
+        """Whether this batch diverged on any process; if so, the run is taken back to its last calm state."""
         run, state, guard, journal = self.run, self.run.state, self.run.guard, self.run.journal
         (wrong,) = run.world.any([self.symptom is not None])
         if not wrong:
@@ -63,10 +63,10 @@ class Recovery:
         if not guard.has_noted(stage, symptom):
             guard.note(self.run.where(), symptom, "warned")
             self.run.journal.record(guard.events[-1])
-            self.run.journal.tell(f"{stage}: {symptom.seen}. To change: {symptom.remedy}.")
+            self.run.journal.tell(f"{stage}: {symptom.seen}. Remedy: {symptom.remedy}.")
 
     def save_if_due(self, *, stage_ended: bool = False) -> None:
-        """Write a checkpoint if a stage has ended, the last one is old, or the run has to stop; then stop."""
+        """Write a checkpoint if a stage has ended, the last one is old, or the run has to stop; stop in that case."""
         run, hooks, checkpoints = self.run, self.run.hooks, self.run.hooks.checkpoints
         is_late = time.monotonic() - self._saved >= hooks.save_every
         stop, is_due = run.world.any([hooks.should_stop(), is_late and checkpoints is not None])
@@ -90,7 +90,7 @@ class Recovery:
         return run.world.gathered(tensors | good, OWN), counters | guard | run.journal.pack() | extra
 
     def resume(self) -> None:
-        """Take up the newest checkpoint, if there is one."""
+        """Restore the newest checkpoint, if there is one."""
         run, world, checkpoints = self.run, self.run.world, self.run.hooks.checkpoints
         if checkpoints is None or not world.from_main(checkpoints.exists):
             return
@@ -113,7 +113,7 @@ class Recovery:
 
 
 def mixed(seed: int, *parts: int) -> int:
-    """A seed for every combination of numbers, far from those of others."""
+    """A seed for a combination of numbers, unrelated to the seeds of others."""
     for part in parts:
         seed = (seed * 6_364_136_223_846_793_005 + part + 1_442_695_040_888_963_407) % 2**63
     return seed

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from gedi.training.config import StageConfig
 
-PATIENCE = 3  # looks at a curve without progress after which it has settled
+PATIENCE = 3  # points without progress after which a curve has settled
 
 
 def rate(iteration: int, config: StageConfig, length: int | None = None) -> float:
-    """Learning rate relative to its top: linear warm-up, plateau, cosine decay to ``final_rate``.
+    """Learning rate relative to its peak: linear warm-up, plateau, cosine decay to ``final_rate``.
 
-    ``length``: the iterations of the stage, if they are fewer than in its settings.
+    ``length`` is the number of iterations of the stage, if it is lower than in its settings.
     """
     n = config.iterations if length is None else length
     warm = min(1.0, (iteration + 1) / max(1, min(config.warmup, config.iterations // 10)))
@@ -25,7 +25,7 @@ def rate(iteration: int, config: StageConfig, length: int | None = None) -> floa
 
 
 def has_settled(curve: Sequence[float], tolerance: float) -> bool:
-    """Whether the last looks at a falling curve were hardly better than those before.
+    """Whether the last points of a falling curve are hardly lower than the best before them.
 
     >>> has_settled([0.9, 0.5, 0.3, 0.2], 0.01), has_settled([0.9, 0.3, 0.301, 0.299, 0.298], 0.01)
     (False, True)

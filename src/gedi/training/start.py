@@ -1,4 +1,4 @@
-"""Starts: clusterings of the rows that are found in seconds, without labels, and compete with the cluster heads."""
+"""Starts: clusterings of the rows, found in seconds and without labels, that compete with the cluster heads."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from gedi.training.grounding import ground
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
-MOST_ROWS = 10_000  # of more rows, starts look at a sample of this size; the others join the nearest of them
-NEIGHBOURS = 10  # of a row, in the graph of neighbours
+MOST_ROWS = 10_000  # if there are more, starts use a random subset of this size, and label the other rows from it
+NEIGHBOURS = 10  # of each row, in the graph of neighbours
 
 
 # -- in a run ---------------------------------------------------------------------------------------------------------
 
 
 def find_start(run: Engine, kind: str) -> np.ndarray:
-    """Labels of one kind; with a constraint, its values for micro-clusters of that kind."""
+    """Labels of all rows by one kind of start; with a constraint, its values for micro-clusters of that kind."""
     grounds = run.groups is not None and run.config.start.ground > 0
     if not grounds:
         return KINDS[kind](run, run.n_clusters, 0)
@@ -84,16 +84,16 @@ KINDS: dict[str, Callable[[Engine, int, int], np.ndarray]] = {
 
 
 def nearest_places(run: Engine, x: np.ndarray) -> np.ndarray:
-    """Places of the nearest rows of `directions` x, [rows, k]; with categories, by half of them at a time."""
+    """For rows ``x`` of `directions`, indices of the nearest, [rows, k]; with categories, by half of them at a time."""
     views = partial_views(x, run.words)
     return np.concatenate([nearest_neighbours(view, NEIGHBOURS).places for view in views], axis=1)
 
 
 def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:
-    """The constraint's values of the rows, in place of clusters whose numbers mean nothing.
+    """The constraint's values of the rows, in place of clusters whose order is arbitrary.
 
-    Of several clusterings, the half that the constraint explains best is kept, and the mean is taken: right namings
-    agree, and wrong ones err each in its own way.
+    The values are averaged over the half of the clusterings that the constraint explains best: right ones agree, and
+    wrong ones are rarely wrong in the same way.
     """
     constraint = constraint_of(run.config.objective)
     assert run.groups is not None and constraint is not None
@@ -111,11 +111,11 @@ def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:
     return torch.stack([grounding.values for grounding in best]).mean(0).argmax(1).numpy()
 
 
-# -- of points alone --------------------------------------------------------------------------------------------------
+# -- on points alone --------------------------------------------------------------------------------------------------
 
 
 class Cut(NamedTuple):
-    """Clusters of micro-clusters: ``clusters`` [nodes] of those at ``centres`` [nodes, d]."""
+    """Micro-clusters at ``centres`` [nodes, d], and the cluster of each, ``clusters`` [nodes]."""
 
     centres: np.ndarray
     clusters: np.ndarray
@@ -151,9 +151,9 @@ def graph_of(
     ``ends[k][i]`` is where the k-th walk from point i ended. The graph's nodes are micro-clusters of the points, and
     every walk is an edge from its point's node to the node nearest to its end. The similarity is the model's own, not
     a kernel chosen in advance. A micro-cluster of fewer than ``fewest`` points is not a node; its points join the
-    nearest one. Otherwise an outlier, whose few walks all stay with it, would be the cheapest cut there is.
+    nearest one. Otherwise an outlier, whose few walks all stay with it, would be the cheapest cut.
     """
-    # A node of fewer than ten points says little about where its walks go, and a few outliers would make one.
+    # A node of fewer than ten points says little about where its walks go, and a few outliers would form one.
     place, centres = tightest_kmeans(points, max(at_least, min(nodes, len(points) // 10)), seed)
     large = np.bincount(place, minlength=len(centres)) >= fewest
     if large.sum() >= at_least:
@@ -174,7 +174,7 @@ def _spectral(edges: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
 
 
 def tightest_kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and centres of the tightest of ``n_init`` runs; copes with fewer distinct rows than clusters."""
+    """Labels and centres of the tightest of ``n_init`` runs; also works with fewer distinct rows than clusters."""
     some = x if len(x) <= MOST_ROWS else x[sample_of(len(x), seed)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -184,5 +184,5 @@ def tightest_kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[
 
 
 def sample_of(n: int, seed: int) -> np.ndarray:
-    """Places of at most `MOST_ROWS` of n rows, in order."""
+    """Sorted indices of at most `MOST_ROWS` of n rows, drawn at random."""
     return np.sort(np.random.default_rng(seed).choice(n, min(n, MOST_ROWS), replace=False))

@@ -16,38 +16,38 @@ from gedi.sampling import ReplayBuffer
 from gedi.training.config import StageConfig
 
 Tensors = dict[str, torch.Tensor]
-TRAINED = ("step1", "step2")  # the stages that settings describe
-# Tensors that are there once they are known.
+TRAINED = ("step1", "step2")  # the stages that have settings
+# Tensors that are None until they are known.
 OPTIONAL = ("objective", "starts", "pairs", "labels", "marginals", "neighbours")
-STAGES = ("start", *(name for stage in TRAINED for name in (stage, f"after {stage}")))  # a run's places, in their order
+STAGES = ("start", *(name for stage in TRAINED for name in (stage, f"after {stage}")))  # in order
 
 
 @dataclass
 class TrainState:
-    """Everything a run needs to resume; nothing else changes during training."""
+    """What training changes and a run needs to resume; the guard and the journal keep their own state."""
 
     net: GediNet
     average: GediNet  # exponentially averaged weights of `net`
     optimiser: torch.optim.Optimizer
     buffer: ReplayBuffer
-    generator: torch.Generator  # what all processes must agree on: batches, first weights
+    generator: torch.Generator  # for what all processes must agree on: batches, initial weights
     noise: torch.Generator  # all other noise; the same object as `generator` when one process trains on the CPU
     stage: str = "start"
     iteration: int = 0
-    length: int = 0  # iterations of the present stage: at first those of its settings, fewer once its curve has settled
+    length: int = 0  # iterations of the current stage: those of its settings, or fewer once its curve has settled
     competing: bool = True  # no cluster head has been chosen yet
-    objective: torch.Tensor | None = None  # smoothed objective of every head, [heads]; of the chosen one later on
-    judged: Tensors = field(default_factory=dict)  # latest values, [heads], of what it is made of
+    objective: torch.Tensor | None = None  # smoothed objective of every head, [heads]; later, of the chosen one
+    judged: Tensors = field(default_factory=dict)  # latest values, [heads], of its parts
     starts: torch.Tensor | None = None  # the labels of every row by each start, [starts, rows], until one is chosen
-    pairs: torch.Tensor | None = None  # rows that walks from some rows ended at, [some, walks], until one is chosen
-    labels: torch.Tensor | None = None  # the label of every row, by k-means or by the start that was chosen
-    marginals: torch.Tensor | None = None  # cluster sizes to expect; None: equal
+    pairs: torch.Tensor | None = None  # rows nearest to the ends of walks from some rows, [some, walks], until then
+    labels: torch.Tensor | None = None  # the label of every row, from k-means or the chosen start
+    marginals: torch.Tensor | None = None  # expected cluster sizes; None: equal
     neighbours: torch.Tensor | None = None  # of every row in the representation, [rows, k]; None: those in the data
     gradient_evaluations: int = 0  # evaluations of d log p / dx, in rows
 
     @torch.no_grad()
     def update_average(self, decay: float) -> None:
-        """Move the averaged weights towards the present ones; counters of batch norm are copied."""
+        """Move the averaged weights towards the current ones; counters of batch norm are copied."""
         (mine, my_counters), (theirs, their_counters) = self._tensors
         torch._foreach_lerp_(mine, theirs, 1.0 - decay)  # pyright: ignore[reportPrivateImportUsage]
         for counter, now in zip(my_counters, their_counters, strict=True):
@@ -55,7 +55,7 @@ class TrainState:
 
     @cached_property
     def _tensors(self) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
-        """Numbers and counters of the average, then of the net; they stay the same tensors, whatever is loaded."""
+        """Floats and counters of the average, then of the net; loading weights keeps the same tensors."""
         every = [[*net.parameters(), *net.buffers()] for net in (self.average, self.net)]
         return [
             ([t for t in of if t.is_floating_point()], [t for t in of if not t.is_floating_point()]) for of in every
@@ -66,7 +66,7 @@ class TrainState:
         return {name: value.detach().clone() for name, value in self.average.state_dict().items()}
 
     def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        """Put weights into both the net and its average."""
+        """Load weights into both the net and its average."""
         self.net.load_state_dict(weights)
         self.average.load_state_dict(weights)
 
@@ -105,7 +105,7 @@ def pack(state: TrainState) -> tuple[Tensors, dict[str, Any]]:
 
 
 def unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> None:
-    """Put packed state back; the optimiser must already be the one of the packed stage."""
+    """Restore a packed state; the optimiser must already be that of the packed stage."""
     try:
         _unpack(state, tensors, counters)
     except FAILURES as error:

@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class ProcessLostError(RunError):
-    """Another process of the run has died, or does not answer."""
+    """Another process of the run has died, or does not respond."""
 
 
 class World:
-    """This process among the others."""
+    """The processes of a run, as seen from this one."""
 
     def __init__(self, hardware: Hardware | None = None) -> None:
         from lightning_fabric import Fabric  # takes a second to import, which predictions should not wait for
@@ -40,7 +40,7 @@ class World:
         if started not in (1, asked) or (asked == 1 and not is_first_process()):
             raise ConfigError(
                 f"{started} processes were started, but --devices {hardware.devices} and --nodes {hardware.nodes} mean "
-                f"{asked}: set --devices to the number of processes on each machine, and --nodes to that of machines."
+                f"{asked}: set --devices to the processes on each machine, and --nodes to the number of machines."
             )
         many = asked > 1
         strategy = DDPStrategy(timeout=timedelta(seconds=hardware.timeout)) if many else "auto"
@@ -52,11 +52,11 @@ class World:
                 strategy=strategy,
             )
         except Exception as error:
-            # Fabric raises many kinds: of its own, of torch, plain RuntimeErrors. All mean: not with this hardware.
+            # Fabric raises its own errors, torch's and plain RuntimeErrors. All mean that this hardware cannot be used.
             raise ConfigError(f"{hardware.devices} x {hardware.device} cannot be used here: {error}") from error
 
     def launch(self) -> None:
-        """Start the other processes of this machine, unless torchrun or SLURM already has; then meet them all."""
+        """Start the other processes of this machine, unless torchrun or SLURM already has; then connect all."""
         with self.together():
             self.fabric.launch()
 
@@ -122,7 +122,7 @@ class World:
             gradient.copy_(mean.view_as(gradient))
 
     def mean(self, value: float) -> float:
-        """Of the processes' values."""
+        """The mean of the processes' values."""
         return float(self.gather(torch.tensor([value], device=self.device)).mean()) if self.size > 1 else value
 
     def any(self, flags: list[bool]) -> list[bool]:
@@ -135,7 +135,7 @@ class World:
         return [bool(count) for count in seen > 0]
 
     def from_main(self, make: Callable[[], T]) -> T:
-        """What the main process makes, on all of them."""
+        """What ``make`` returns on the main process, on all of them."""
         if self.size == 1:
             return make()
         made = make() if self.is_main else None
@@ -153,7 +153,7 @@ class World:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Around every exchange: what torch.distributed raises means that another process is gone."""
+        """Goes around every exchange: an error of torch.distributed means that another process is gone."""
         try:
             yield
         except RuntimeError as error:
@@ -167,7 +167,7 @@ class World:
 
 
 class _Gather(torch.autograd.Function):
-    """All parts, one after the other; backwards, the sum over processes of this part's gradient."""
+    """All parts, one after the other; the backward pass sums this part's gradient over the processes."""
 
     @staticmethod
     def forward(ctx: Any, part: torch.Tensor, rank: int, size: int) -> torch.Tensor:
