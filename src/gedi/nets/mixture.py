@@ -15,7 +15,7 @@ SIZES = (1, 8, 64)  # numbers of components that are tried, up to the most that 
 FEWEST_ROWS = 20  # per component
 MOST_ROWS = 20_000  # of more rows, as many are used, spread evenly
 PCA_NUMBERS = 2**24  # in the rows that the principal directions are computed from
-OWN_DIRECTIONS = 100  # principal directions of a component, at most
+OWN_DIRECTIONS = 50  # principal directions of a component, at most
 WHITENED = 50  # leading directions that components are looked for in, each with unit variance
 HELD_OUT = 5  # every fifth row judges the number of components
 SMALLEST = 1e-3  # deviation in any direction
@@ -125,20 +125,24 @@ def log_density(z: torch.Tensor, c: Components) -> torch.Tensor:
 
 def gradient(z: torch.Tensor, c: Components) -> torch.Tensor:
     """Its gradient: that of every component, weighted by its posterior."""
-    log_p, along = _by_component(z, c)
+    log_p, along, directions = _by_component(z, c)
     posterior = log_p.softmax(1)
-    narrower = posterior[:, :, None] * along * (1 / c.variances - 1 / c.rest[:, None])
     wide = posterior / c.rest
-    return wide @ c.centres - wide.sum(1, keepdim=True) * z - narrower.flatten(1) @ c.directions.flatten(0, 1)
+    wider = (posterior[:, :, None] * along).flatten(1) @ directions
+    return wide @ c.centres - wide.sum(1, keepdim=True) * z + wider
 
 
-def _by_component(z: torch.Tensor, c: Components) -> tuple[torch.Tensor, torch.Tensor]:
-    """log w_k N_k(z), [n, K], and where z lies along the directions of each component, [n, K, R]."""
-    ends = torch.einsum("krd,kd->kr", c.directions, c.centres)
-    along = (z @ c.directions.flatten(0, 1).T).unflatten(1, ends.shape) - ends
-    squares = (along.square() * (1 / c.variances - 1 / c.rest[:, None])).sum(2)
-    squares = squares + torch.cdist(z, c.centres, compute_mode="donot_use_mm_for_euclid_dist").square() / c.rest
-    return c.log_heights - squares / 2, along
+def _by_component(z: torch.Tensor, c: Components) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """log w_k N_k(z), [n, K]; where z lies along the directions of each, [n, K, R]; and these directions, [K R, D].
+
+    The directions are as long as makes |z - m_k|^2 / rest_k minus the square of z along them the distance by C_k.
+    """
+    directions = c.directions * (1 / c.rest[:, None] - 1 / c.variances).clamp_min(0.0).sqrt()[:, :, None]
+    ends = torch.einsum("krd,kd->kr", directions, c.centres)
+    flat = directions.flatten(0, 1)
+    along = (z @ flat.T).unflatten(1, ends.shape) - ends
+    apart = torch.cdist(z, c.centres, compute_mode="donot_use_mm_for_euclid_dist").square() / c.rest
+    return c.log_heights - (apart - along.square().sum(2)) / 2, along, flat
 
 
 def _best(z: torch.Tensor, most: int, floor: float) -> Components:

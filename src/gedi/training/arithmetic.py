@@ -12,23 +12,19 @@ import torch
 if TYPE_CHECKING:
     from gedi.training.config import NetConfig, TrainingConfig
 
-WIDE = 512  # units: layers from here on are large enough for several threads, and for a narrower number format
-
-
-def is_wide(net: NetConfig) -> bool:
-    """Whether matrix products, rather than the calls around them, take most of the time."""
-    return net.encoder != "mlp" or max(net.hidden) >= WIDE
+WIDE = 512  # units: from here on, the products of a layer take longer than the calls around them
 
 
 @contextmanager
 def threads_for(net: NetConfig) -> Iterator[None]:
-    """One thread for narrow networks, torch's own number for wide ones; afterwards the number is as it was.
+    """One thread for an mlp, torch's own number for images; afterwards the number is as it was.
 
-    Threads that share a narrow layer wait for each other in every operation, and a fit takes three times as long as
-    soon as other work keeps one of them from its core. OMP_NUM_THREADS is respected if it is set.
+    The layers of an mlp are too small to share: threads wait for each other in every operation. Two of them save a
+    fifth of the time at best, and a fit takes three times as long as soon as other work keeps one of them from its
+    core. OMP_NUM_THREADS is respected if it is set.
     """
     before = torch.get_num_threads()
-    if not is_wide(net) and "OMP_NUM_THREADS" not in os.environ:
+    if net.encoder == "mlp" and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
     try:
         yield
@@ -46,7 +42,8 @@ def in_bfloat16(precision: str, config: TrainingConfig, device: torch.device) ->
         return precision == "bf16-mixed"
     generative = config.objective.get("generative")
     compares_energies = generative is not None and generative.needs_samples
-    return is_wide(config.net) and not compares_energies and multiplies_bfloat16(device)
+    is_wide = config.net.encoder != "mlp" or max(config.net.hidden) >= WIDE
+    return is_wide and not compares_energies and multiplies_bfloat16(device)
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:

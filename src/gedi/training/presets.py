@@ -39,7 +39,6 @@ ROWS: Changes = dict(
 # Small images as rows: one scale for all pixels, and slight affine and elastic views.
 DIGITS: Changes = dict(
     augment=dict(noise=0.0, neighbours=5, rotate=10.0, scale=0.1, shear=0.1, elastic=0.05),
-    objective=dict(generative=dict(components=64)),
     heads=dict(starts=("neighbours", "kmeans")),
     step2=dict(iterations=700),
     scaling="global",
@@ -50,7 +49,7 @@ GREY: Changes = dict(
     net=dict(hidden=(600, 400)),
     augment=dict(neighbours=10),
     step1=dict(batch_size=400),
-    objective=dict(generative=dict(every=4, base=100)),
+    objective=dict(generative=dict(weight=300.0, every=4, base=100, components=64)),
     step2=dict(batch_size=400, iterations=1600),
 )
 
