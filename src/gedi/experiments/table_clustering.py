@@ -20,6 +20,7 @@ from gedi.experiments import Outcome, Request, cells
 from gedi.experiments.benchmark_cells import BenchmarkCell, benchmark_folder
 from gedi.experiments.cells import Cell, CellData, Fit, Measured, cells_of
 from gedi.experiments.tabulate import NAMES, Results, Text, number, part, tabulate
+from gedi.training.number import find_number
 
 FOLDER, SOURCE = "clustering-data-v1", "github.com/gagolews/clustering-data-v1"
 ROWS, LABELS = ".data.gz", ".labels0.gz"  # the first of several reference labellings
@@ -33,6 +34,7 @@ RIVALS: dict[str, tuple[Callable[..., Any], Settings]] = {
     "hdbscan": (HDBSCAN, {"copy": True}),
 }
 METHODS = ("gedi", *RIVALS)
+AUTO, NEAR = "auto", 0.05  # GEDI with a number of clusters of its own; what it may cost where the number is another
 CALLED = NAMES | {"gmm": "GMM", "hdbscan": "HDBSCAN"}
 MEAN, RANK = "mean ARI", "mean rank"  # the last rows
 
@@ -60,20 +62,23 @@ def table_clustering(request: Request) -> Outcome:
 
     def fits(name: str, method: str) -> list[ClusteringCell]:
         x, y = sets[name]
-        cell = ClusteringCell(name, int(y.max()), method=method, columns=x.shape[1])
+        cell = ClusteringCell(name, int(y.max()), method="gedi" if method == AUTO else method, columns=x.shape[1])
+        if method == AUTO:
+            cell = replace(cell, n_clusters=find_number(x, cell.config(), seed=0).chosen)
         return cells_of(replace(request.budget, rows=None), cell)
 
     return tabulate(
         request,
         f"ARI on {len(sets)} sets of the benchmark suite for clustering algorithms (v1)",
         parts=("set", "method"),
-        cells={(name, method): fits(name, method) for name in sets for method in METHODS},
+        cells={(name, method): fits(name, method) for name in sets for method in (*METHODS, AUTO)},
         rows=[*((name,) for name in sets), (MEAN,), (RANK,)],
         columns={
             "set": part(),
             "rows": _of_set(lambda x, y: f"{len(x):,} x {x.shape[1]}", sets),
             "k": _of_set(lambda x, y: str(y.max()), sets),
             **{CALLED[method]: _score(method) for method in METHODS},
+            "GEDI, own k": _auto,
             "seconds": lambda results, row: _seconds(results, row) if row[0] in sets else "",
         },
         varies="the fit changes",
@@ -85,6 +90,8 @@ def table_clustering(request: Request) -> Outcome:
             "k-means and GMM: the best of 10 starts. Spectral: 10 nearest neighbours.",
             "Mean rank: the methods' ranks by mean ARI on each set, ties shared, and their mean; 1 is best.",
             "Seconds are GEDI's, of processor time.",
+            "GEDI, own k: the number of clusters that GEDI found by itself, and the ARI of the fit with that number. "
+            f"The last row counts the sets where it is the reference's number, or costs at most {NEAR:g} of ARI.",
             "We tuned the rule that chooses GEDI's clusters with the labels of 26 of these sets at seed 0; the "
             "suite's other sets were not used.",
         ],
@@ -140,6 +147,24 @@ def _of_set(text: Callable[[np.ndarray, np.ndarray], str], sets: Mapping[str, La
 
 
 _seconds = number("seconds", "gedi", form=".0f")
+
+
+def _auto(results: Results, row: tuple[Any, ...]) -> str:
+    """The number found and its ARI; their mean; and on how many sets the number is right, or as good."""
+    sets = list(dict.fromkeys(name for name, _ in results.cells))
+    aris = {
+        name: (results.groups[name, AUTO]["ari"]["mean"], results.groups[name, "gedi"]["ari"]["mean"]) for name in sets
+    }
+    if row[0] == MEAN:
+        return f"{statistics.fmean(own for own, _ in aris.values()):.3f}"
+    if row[0] == RANK:
+        found = {name: results.cells[name, AUTO][0].n_clusters for name in sets}
+        good = [
+            found[name] == results.cells[name, "gedi"][0].n_clusters or aris[name][0] >= aris[name][1] - NEAR
+            for name in sets
+        ]
+        return f"{sum(good)} of {len(sets)}"
+    return f"{results.cells[row[0], AUTO][0].n_clusters}: {aris[row[0]][0]:.2f}"
 
 
 def _score(method: str) -> Text:

@@ -183,7 +183,8 @@ class TrainedModel:
         """Chains in the user's units.
 
         A density that learned from blurred data draws blurred samples. If it learned to tell the noise from the data,
-        it can remove it: the mean of x given x + noise is x + noise + sigma^2 d log p / dx (Tweedie's formula).
+        it can remove it: the mean of x given x + noise is x + noise + sigma^2 d log p / dx (Tweedie's formula). What
+        then lies beyond the range of the data, such as a negative count, is moved to its end.
         """
         generative, blur = self.config.objective.get("generative"), self.config.sampler.data_noise
         if generative is not None and generative.denoises and blur:
@@ -192,7 +193,8 @@ class TrainedModel:
                     some + blur**2 * self._frozen.score(some)
                     for some in chains.split(self._frozen.encoder.rows_at_once)
                 ]
-            chains = self.box.clamp(torch.cat(parts))
+            margin = self.config.sampler.box_margin
+            chains = Box(self.box.low + margin, self.box.high - margin).clamp(torch.cat(parts))
         return self.scaler.inverse(chains.numpy(), dtype=np.float64)
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
