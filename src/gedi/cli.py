@@ -16,6 +16,7 @@ from gedi.commands.arguments import (
     clusters,
     column_names,
     minutes,
+    natural,
     one_of,
     port,
     seconds,
@@ -138,6 +139,11 @@ def build_parser() -> Parser:
     sample.add_argument("-n", type=int, default=64, metavar="N", help="how many (default: 64)")
     sample.add_argument("--out", required=True, metavar="FILE", help=".npz, .csv, .parquet or .png")
     sample.add_argument("--seed", type=seed, default=0, help=SEED)
+    sample.add_argument("--fresh", action="store_true", help="start new chains instead of those that training left")
+    sample.add_argument("--steps", type=natural, default=100, metavar="N", help="steps of each chain (default: 100)")
+    sample.add_argument(
+        "--frames", type=natural, metavar="N", help="of images, a .png with N moments of every chain, one row per chain"
+    )
 
     example = "gedi explore run --data rows.csv"
     explore = command("explore", run_explore, "open the report in a browser, with a place to drop new data", example)

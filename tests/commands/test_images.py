@@ -101,6 +101,16 @@ def test_samples_are_drawn_as_a_grid(run, gedi, tmp_path):
     assert drawn.std() > 5  # not one white sheet
 
 
+def test_fresh_chains_are_shown_on_their_way(run, gedi, tmp_path):
+    options = ("--fresh", "--steps", 6, "--frames", 4)
+    assert gedi("sample", run, "-n", 2, "--out", tmp_path / "way.png", *options) == 0
+    with Image.open(tmp_path / "way.png") as image:
+        wide, high = image.size
+    assert wide > 1.7 * high  # four columns, two rows
+    ways = runs.load(run).sample_paths(2, frames=4, steps=6, fresh=True)
+    assert ways.shape[:2] == (2, 4) and not np.array_equal(ways[:, 0], ways[:, -1])
+
+
 def test_the_plan_of_a_run_on_a_folder_is_accepted(photos, run, gedi, capsys):
     assert gedi("resume", run) == 0
     assert "already finished" in capsys.readouterr().out

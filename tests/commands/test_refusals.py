@@ -209,3 +209,4 @@ def test_samples_that_cannot_be_drawn_are_refused(refused, home, tmp_path, gedi,
     np.save(tmp_path / "rows.npy", rows)
     assert gedi("fit", "rows.npy", "--n-clusters", 2, "--out", "run", *tiny) == 0
     assert "cannot be drawn" in refused("sample", "run", "--out", "s.png")
+    assert "--frames needs a run on images" in refused("sample", "run", "--out", "s.png", "--frames", 3)

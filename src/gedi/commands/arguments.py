@@ -109,6 +109,7 @@ def number(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[
 
 
 # Seeds that every library accepts; times, where 0 means at once; ports that need no privileges.
+natural = number(int, lambda value: 0 <= value <= 10**6, "a whole number from 0 to 1,000,000")
 seed = number(int, lambda value: 0 <= value <= 2**31, f"a whole number from 0 to {2**31}")
 seconds = number(float, lambda value: 0 <= value < 1e7, "a number of seconds from 0 to 10,000,000")
 share = number(float, lambda value: 0 <= value < 1, "a share of at least 0 and below 1")

@@ -85,7 +85,11 @@ def run_sample(args: argparse.Namespace) -> None:
         raise DataError(
             f"-n asks for {args.n:,} samples, but at most {most:,} can be drawn at once: use several seeds."
         )
-    samples = model.sample(args.n, seed=args.seed)
+    options = {"seed": args.seed, "steps": args.steps, "fresh": args.fresh}
+    if args.frames is not None:
+        _write_frames(model, args, options)
+        return
+    samples = model.sample(args.n, **options)
     if path.suffix.lower() == ".png":
         with new_file(path, (".png",)) as part:
             write_samples(model, samples, part)
@@ -94,6 +98,20 @@ def run_sample(args: argparse.Namespace) -> None:
         with new_table(path) as write:
             write({"x": samples} if path.suffix.lower() == ".npz" else columns)
     say(out, f"{args.n} samples -> {args.out}")
+
+
+def _write_frames(model: TrainedModel, args: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Chains of images on their way, as a picture."""
+    from gedi.data.output import new_file
+    from gedi.report.images import write_samples
+
+    path = Path(args.out)
+    if model.image_shape is None or path.suffix.lower() != ".png" or args.frames < 2:
+        raise DataError("--frames needs a run on images, --out FILE.png, and at least 2 frames.")
+    paths = model.sample_paths(args.n, frames=args.frames, **options)
+    with new_file(path, (".png",)) as part:
+        write_samples(model, paths.reshape(-1, model.n_features), part, columns=args.frames)
+    say(out, f"{args.n} chains, {args.frames} frames each -> {args.out}")
 
 
 def sample_columns(model: TrainedModel, samples: np.ndarray) -> dict[str, np.ndarray]:

@@ -109,13 +109,13 @@ def sample_pictures(model: TrainedModel, painter: Painter, rows: np.ndarray, sam
     }
 
 
-def write_samples(model: TrainedModel, samples: np.ndarray, path: Path) -> None:
-    """Samples as a PNG: a grid of images, or points for rows of two features."""
+def write_samples(model: TrainedModel, samples: np.ndarray, path: Path, columns: int | None = None) -> None:
+    """Samples as a PNG: a grid of images, square unless ``columns`` is given, or points for rows of two features."""
     if model.image_shape is not None:
         # Only pixel scaling knows black and white; otherwise use the darkest and brightest values drawn.
         known = model.config.scaling == "pixels"
         black, white = model.black_and_white if known else (float(samples.min()), float(samples.max()))
-        columns = int(np.ceil(np.sqrt(len(samples))))
+        columns = columns or int(np.ceil(np.sqrt(len(samples))))
         grid = _joined(Painter(model.image_shape, black, white).pixels(samples), columns, GAP)
         times = max(1, FILE_SIDE // max(grid.size))
         grid.resize((times * grid.width, times * grid.height), Image.Resampling.NEAREST).save(path, "PNG")

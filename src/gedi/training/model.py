@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -165,18 +166,31 @@ class TrainedModel:
         if n < 1:
             raise DataError(f"The number of samples must be at least 1, got {n}.")
         generator = torch.Generator().manual_seed(seed)
-        density = self._frozen.density
-        drawn = density.sample(n, generator)
+        drawn = self._frozen.density.sample(n, generator)
         if drawn is not None:
             return self.scaler.inverse(drawn.numpy(), dtype=np.float64)
-        if fresh:
-            starts = density.first_draws(n, generator)
-            starts = self.box.uniform(n, generator) if starts is None else starts
-        else:
-            starts = self.chains[torch.randint(len(self.chains), (n,), generator=generator)]
+        return self.rows_of(self._move(self._starts(n, generator, fresh), steps, generator))
+
+    def sample_paths(self, n: int, *, frames: int, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
+        """``n`` chains on their way, [n, frames, d]: where they start, and after equal parts of the way."""
+        if self._frozen.density.sample(1, torch.Generator()) is not None:
+            raise DataError("This density draws its samples at once, so there are no chains to look at.")
+        generator = torch.Generator().manual_seed(seed)
+        states = [self._starts(n, generator, fresh)]
+        ends = [round(steps * k / (frames - 1)) for k in range(frames)]
+        for start, end in pairwise(ends):
+            states.append(self._move(states[-1], end - start, generator))
+        return np.stack([self.rows_of(state) for state in states], axis=1)
+
+    def _starts(self, n: int, generator: torch.Generator, fresh: bool) -> torch.Tensor:
+        if not fresh:
+            return self.chains[torch.randint(len(self.chains), (n,), generator=generator)]
+        drawn = self._frozen.density.first_draws(n, generator)
+        return self.box.uniform(n, generator) if drawn is None else drawn
+
+    def _move(self, chains: torch.Tensor, steps: int, generator: torch.Generator) -> torch.Tensor:
         with threads_for(self.config.net):
-            moved = langevin(self._frozen, starts, self.config.sampler, self.box, steps=steps, generator=generator)
-        return self.rows_of(moved)
+            return langevin(self._frozen, chains, self.config.sampler, self.box, steps=steps, generator=generator)
 
     @torch.no_grad()
     def rows_of(self, chains: torch.Tensor) -> np.ndarray:
