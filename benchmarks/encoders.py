@@ -1,0 +1,76 @@
+"""Which encoder learns most from photographs in the same time? The default recipe with each, for equal minutes.
+
+    python benchmarks/encoders.py                    # CIFAR-10, 3 minutes each
+    python benchmarks/encoders.py --minutes 10
+
+A fit's representation is judged by the labels of the 20 nearest training images (kNN). Writes
+results/laptop/encoders.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from machine import origin
+from same_weights import ROOT
+
+RESULTS = ROOT / "results" / "laptop"
+ENCODERS = {
+    "convnet, 128 features": ("convnet", 128),
+    "resnet8, 32 features": ("resnet8", 32),
+    "resnet8, 64 features": ("resnet8", 64),
+    "resnet8, 128 features": ("resnet8", 128),
+}
+
+
+def trained(data: str, encoder: str, features: int, minutes: float, run: Path) -> dict[str, Any]:
+    """Fit for about so many minutes, and measure."""
+    from gedi import data as gedi_data
+    from gedi import runs
+    from gedi.evaluation import knn_accuracy
+
+    settings = {"encoder": encoder, "representation": features}
+    flags = [text for name, value in settings.items() for text in (f"--training.net.{name}", str(value))]
+    command = ["fit", data, "--n-clusters", "10", "--minutes", str(minutes), "--seed", "0", "--out", str(run), *flags]
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-m", "gedi", *command], check=True, env=env)
+    model = runs.load(run)
+    train, test = (gedi_data.load(data, split=split) for split in ("train", "test"))
+    assert train.y is not None and test.y is not None
+    h, h_test = (model.represent(part.x.reshape(len(part.x), -1)) for part in (train, test))
+    seconds = model.results["seconds"]
+    images = sum(
+        stage["iterations"] * getattr(model.config, name).batch_size for name, stage in model.results["stages"].items()
+    )
+    return {
+        "seconds": seconds,
+        "images a second": images / seconds,
+        "knn": knn_accuracy(h, train.y, h_test, test.y),
+        "parameters": sum(p.numel() for p in model.net.encoder.parameters()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="cifar10")
+    parser.add_argument("--minutes", type=float, default=3.0)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = {
+            name: trained(args.data, *encoder, args.minutes, Path(folder) / name.replace(", ", "-").replace(" ", "-"))
+            for name, encoder in ENCODERS.items()
+        }
+    numbers = {"data": args.data, "minutes": args.minutes, "encoders": rows, "provenance": origin(10) | {"seed": 0}}
+    (RESULTS / "encoders.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    print(json.dumps(numbers, indent=1))
+
+
+if __name__ == "__main__":
+    main()
