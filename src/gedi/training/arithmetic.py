@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from gedi.training.encoders import ENCODERS
+
 if TYPE_CHECKING:
     from gedi.training.config import NetConfig, TrainingConfig
 
@@ -17,7 +19,7 @@ WIDE = 512  # units: layers from here on are large enough for several threads, a
 
 def is_wide(net: NetConfig) -> bool:
     """Whether matrix products, rather than the calls around them, take most of the time."""
-    return net.encoder != "mlp" or max(net.hidden) >= WIDE
+    return ENCODERS[net.encoder].needs_images or max(net.hidden) >= WIDE
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from gedi.data.augment import AugmentConfig
 from gedi.errors import ConfigError
 from gedi.objectives.term import Objective, kinds
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive, Rule, Share, at_most
+from gedi.training.encoders import ENCODERS
 
 LATEST = 0.9  # share of step 2 by which clusters must be chosen
 DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas))
@@ -166,7 +167,7 @@ def check(config: TrainingConfig) -> TrainingConfig:
     """Refuse values out of range and settings that contradict each other; returns the config unchanged."""
     settings.check_ranges(config, "training.")
     heads, clustering = config.heads, config.objective.get("clustering")
-    if config.net.encoder != "mlp" and {"walks", "mixture"} & set(heads.starts):
+    if ENCODERS[config.net.encoder].needs_images and {"walks", "mixture"} & set(heads.starts):
         raise ConfigError(
             "training.heads.starts: walks between all images and mixtures of their pixels take too long; leave out "
             f"walks and mixture with training.net.encoder {config.net.encoder}."

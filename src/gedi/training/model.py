@@ -22,6 +22,7 @@ from gedi.objectives.term import temperature
 from gedi.sampling import Box, sgld
 from gedi.training.arithmetic import threads_for
 from gedi.training.config import SamplerConfig, TrainingConfig
+from gedi.training.encoders import width_of
 from gedi.training.state import TRAINED
 
 
@@ -57,7 +58,7 @@ class TrainedModel:
     def n_embedding(self) -> int:
         """The number of columns that `transform` returns."""
         net = self.config.net
-        return net.embedding if net.head != "linear" else net.representation or net.hidden[-1]
+        return net.embedding if net.head != "linear" else width_of(net)
 
     @property
     def columns(self) -> list[str] | None:
