@@ -153,6 +153,10 @@ def constraint_of(objective: Objective) -> Constraint | None:
 
 
 def temperature(objective: Objective) -> float:
-    """The temperature of p(y|x): the cluster term's or, if there is none, the constraint's."""
-    terms = (objective.get("clustering"), objective.get("symbolic"))
-    return next((tau for term in terms if (tau := getattr(term, "tau", None)) is not None), DEFAULT_TAU)
+    """The temperature of p(y|x): that of the first active family here that trains cluster heads.
+
+    A contrastive term does so only if it has prototypes (ProtoCPC).
+    """
+    terms = [term for family in ("clustering", "symbolic", "contrastive") if (term := active(objective).get(family))]
+    found = (getattr(term, "tau", None) for term in terms if term.has_clusters)
+    return next((tau for tau in found if tau is not None), DEFAULT_TAU)
