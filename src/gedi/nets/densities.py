@@ -51,7 +51,7 @@ class Density(nn.Module, ABC):
 
     def loss(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """CE(p, p_Psi) of Eq. 8 or a bound on it, averaged over the rows of ``x``; for models that can compute it."""
-        raise NotImplementedError(f"{type(self).__name__} learns from samples of itself, by contrastive divergence.")
+        raise NotImplementedError(f"{type(self).__name__} knows log p up to a constant only: its term has the loss.")
 
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
         """``n`` exact draws from the model, or None if sampling needs Langevin dynamics."""
