@@ -179,7 +179,7 @@ def restore(begun, blobs):
     ready = unscaled(blobs, runs.Plan.read(begun).training)
 
     def run(folder):
-        runs.check_sizes(folder, ready.config, 2, 2)
+        runs.check_resumable(folder, ready.config, 2, 2)
         return Engine(ready, seed=0, hooks=Hooks(checkpoints=Checkpoints(folder)))
 
     run.state = run(begun).state  # to unpack into

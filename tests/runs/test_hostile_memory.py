@@ -122,4 +122,4 @@ def test_nothing_large_is_reserved(begun, tmp_path):
 )
 def test_settings_too_large_for_any_machine_are_named(tiny, tmp_path, refused, sizes):
     with refused(ConfigError, match=r"training\.net|training\.sampler\.buffer_size"):
-        runs.check_sizes(tmp_path, override(tiny(), sizes), 2, 2)
+        runs.check_resumable(tmp_path, override(tiny(), sizes), 2, 2)
