@@ -20,6 +20,7 @@ from gedi.errors import ConfigError
 from gedi.objectives.term import installed_terms, kinds
 from gedi.report.verdict import LIMITS
 from gedi.training.config import TrainingConfig, override, paths
+from gedi.training.methods import METHODS
 from gedi.training.presets import preset
 
 ROOT = Path(__file__).parent.parent
@@ -94,6 +95,11 @@ def test_python_on_a_page_runs(path, monkeypatch, tmp_path):
 def test_every_kind_of_term_is_on_the_page_of_the_family(family):
     text = (DOCS / "family.md").read_text(encoding="utf-8")
     assert [kind for kind in kinds()[family] if f"`{kind}`" not in text] == []
+
+
+def test_every_method_is_on_the_page_of_methods():
+    text = (DOCS / "methods.md").read_text(encoding="utf-8")
+    assert [method for method in METHODS if f"| `{method}` |" not in text] == []
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
