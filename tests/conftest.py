@@ -12,6 +12,7 @@ import torch
 
 from gedi import runs
 from gedi.errors import GediError
+from gedi.objectives.term import kinds
 from gedi.runs import Checkpoints
 from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, override
@@ -42,6 +43,12 @@ TINY = {
 def _one_thread():
     """Workers that each start a thread per core slow each other down, and sums depend on the split."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def own_terms(monkeypatch):
+    """Terms that a test defines are forgotten after it."""
+    monkeypatch.setattr("gedi.objectives.term._KINDS", kinds())
 
 
 @pytest.fixture
@@ -172,7 +179,7 @@ def restore(begun, blobs):
     ready = unscaled(blobs, runs.Plan.read(begun).training)
 
     def run(folder):
-        runs.check_sizes(folder, ready.config, 2, 2)
+        runs.check_resumable(folder, ready.config, 2, 2)
         return Engine(ready, seed=0, hooks=Hooks(checkpoints=Checkpoints(folder)))
 
     run.state = run(begun).state  # to unpack into

@@ -16,9 +16,11 @@ import pytest
 
 from gedi import GEDI
 from gedi.cli import build_parser, main, training_flags
-from gedi.objectives.term import kinds
+from gedi.errors import ConfigError
+from gedi.objectives.term import installed_terms, kinds
 from gedi.report.verdict import LIMITS
-from gedi.training.config import TrainingConfig, paths
+from gedi.training.config import TrainingConfig, override, paths
+from gedi.training.methods import METHODS
 from gedi.training.presets import preset
 
 ROOT = Path(__file__).parent.parent
@@ -39,6 +41,7 @@ def hooks():
     return module
 
 
+@pytest.mark.usefixtures("own_terms")
 def test_the_example_of_a_new_term_trains(monkeypatch):
     text = (DOCS / "family.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"<!-- tested: .*?-->\n```python\n(.*?)```", text, flags=re.DOTALL)
@@ -48,9 +51,12 @@ def test_the_example_of_a_new_term_trains(monkeypatch):
     exec(compile(code, "family.md", "exec", dont_inherit=True), vars(module))
     term = getattr(module, class_name)
     entry = metadata.EntryPoint(name, place, "gedi.terms")
-    monkeypatch.setattr("gedi.objectives.term.installed_terms", lambda: [entry])
+    monkeypatch.setattr("gedi.objectives.term.entry_points", lambda group: [entry] if group == "gedi.terms" else [])
+    monkeypatch.setattr("gedi.objectives.term.installed_terms", installed_terms.__wrapped__)
     family, _, kind = name.partition(".")
     assert kinds()[family] == {kind: term}
+    with pytest.raises(ConfigError, match=r"nearest is training\.objective\.mine\.room"):
+        override(TrainingConfig(), {f"objective.{family}": {"kind": kind, "rooom": 0.5}})
     changes = {f"objective.{family}": {"kind": kind, "room": 0.5}, "step1.iterations": 3, "step2.iterations": 60}
     rows = np.vstack([np.random.default_rng(0).normal(centre, 0.3, (60, 2)) for centre in (-2, 2)])
     model = GEDI(n_clusters=2, preset="smoke", training=changes, random_state=0).fit(rows).model_
@@ -58,6 +64,7 @@ def test_the_example_of_a_new_term_trains(monkeypatch):
     assert values and values[-1] < 1.0
 
 
+@pytest.mark.usefixtures("own_terms")
 @pytest.mark.parametrize("path", WITH_PYTHON, ids=lambda path: path.name)
 def test_python_on_a_page_runs(path, monkeypatch, tmp_path):
     """All blocks of a page share their names, as in a session. ``X`` is a small table; fits have the budget of smoke.
@@ -88,6 +95,11 @@ def test_python_on_a_page_runs(path, monkeypatch, tmp_path):
 def test_every_kind_of_term_is_on_the_page_of_the_family(family):
     text = (DOCS / "family.md").read_text(encoding="utf-8")
     assert [kind for kind in kinds()[family] if f"`{kind}`" not in text] == []
+
+
+def test_every_method_is_on_the_page_of_methods():
+    text = (DOCS / "methods.md").read_text(encoding="utf-8")
+    assert [method for method in METHODS if f"| `{method}` |" not in text] == []
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)

@@ -10,9 +10,9 @@ ROWS = np.array([[0.25, 0.0], [0.75, 0.0]])
 
 
 def model(**options):
-    """Says something recognisable about every row."""
+    """Says something recognisable about every row; cannot be asked for clusters, which its other answers imply."""
     return SimpleNamespace(
-        assign=lambda x: (x[:, 0] < 0.5).astype(int),
+        leave_out=lambda clusters, log_density: np.where(log_density < 3, -1, clusters),
         predict_proba=lambda x: np.stack([x[:, 0], 1 - x[:, 0]], axis=1),
         score_samples=lambda x: 10 * x[:, 0],
         ood_score=lambda x: -x[:, 0],
@@ -24,7 +24,7 @@ def model(**options):
 def test_columns_say_what_the_model_says():
     columns = prediction_columns(model(has_density=True), ROWS)
     assert {k: v.tolist() for k, v in columns.items()} == {
-        "cluster": [1, 0],
+        "cluster": [-1, 0],
         "probability": [0.75, 0.75],
         "log_density": [2.5, 7.5],
         "ood_score": [-0.25, -0.75],
@@ -32,7 +32,8 @@ def test_columns_say_what_the_model_says():
 
 
 def test_without_a_density_there_are_no_columns_about_it():
-    assert list(prediction_columns(model(has_density=False), ROWS)) == ["cluster", "probability"]
+    columns = prediction_columns(model(has_density=False), ROWS)
+    assert list(columns) == ["cluster", "probability"] and columns["cluster"].tolist() == [1, 0]
 
 
 def test_the_embedding_is_added_on_request():

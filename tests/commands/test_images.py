@@ -163,6 +163,6 @@ def test_a_folder_without_pictures_is_refused(refused, tmp_path):
 
 def test_a_preset_for_images_is_refused_for_rows(refused, tmp_path, write_rows):
     write_rows(tmp_path / "rows.csv")
-    assert "paper-svhn is for images" in refused(
+    assert "encoder resnet8 takes images, but the data are rows of 2 features" in refused(
         "fit", "rows.csv", "--n-clusters", 2, "--out", "run", "--preset", "paper-svhn"
     )

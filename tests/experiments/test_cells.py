@@ -111,6 +111,14 @@ def test_keys_are_distinct():
     assert len(set(keys)) == len(keys)
 
 
+def test_settings_are_those_for_the_width_of_the_data(monkeypatch):
+    seen = []
+    monkeypatch.setattr(cells_module, "preset", lambda name, **of: seen.append(of["n_features"]) or preset(name, **of))
+    for cell in (Cell("moons", 2), Cell("links", 2), Cell("links", 2, columns=10), Cell("digits", 10)):
+        cell.config()
+    assert seen == [2, 3, 10, 64]
+
+
 def test_a_changed_preset_is_a_new_cell(monkeypatch):
     before = SMALL.key
 

@@ -51,7 +51,7 @@ def make(kind: str, seed: int = 0, support=SUPPORT, sharpen: float = 1.0) -> Den
     with torch.no_grad():
         for parameter in density.parameters():
             parameter.mul_(sharpen)
-    return density.double()
+    return density.double().eval()  # GediNet sees to it
 
 
 @pytest.fixture(name="make")

@@ -36,7 +36,7 @@ def test_score_works_without_grad_and_leaves_the_parameters_alone(make, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_point_does_not_feel_the_other_rows_and_leaves_no_trace(make, kind):
-    density, x = make(kind).train(), rows()
+    density, x = make(kind), rows()
     before = {name: value.clone() for name, value in density.state_dict().items()}
     whole, slope = density.log_density(x), density.score(x)
     assert whole.shape == (16,) and density.log_density(x[:1]).shape == (1,)
@@ -44,7 +44,6 @@ def test_a_point_does_not_feel_the_other_rows_and_leaves_no_trace(make, kind):
     assert torch.allclose(density.score(x[:3]), slope[:3], atol=1e-12)
     assert torch.equal(density.log_density(x), whole)  # no hidden noise
     assert all(torch.equal(value, before[name]) for name, value in density.state_dict().items())
-    assert all(part.training for part in density.modules())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,7 +89,7 @@ def test_who_draws_the_samples(make, kind):
     draws = [density.sample(7, torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)]
     if kind in ENERGY_BASED:
         assert draws == [None] * 3
-        with pytest.raises(NotImplementedError, match="learns from samples"):
+        with pytest.raises(NotImplementedError, match="up to a constant"):
             density.loss(rows(), torch.Generator())
     else:
         assert draws[0].shape == (7, 2) and not draws[0].requires_grad

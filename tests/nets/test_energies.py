@@ -64,12 +64,24 @@ def test_walls_make_the_far_away_improbable(make, kind):
     assert torch.allclose(open_.log_density(far) - walled.log_density(far), torch.tensor(fall).double())
 
 
-def test_modules_in_mixed_modes_come_back_as_they_were(make):
-    density = make("contrastive").train()
-    density.embed[1].eval()
-    modes = [part.training for part in density.modules()]
-    density.score(rows())
-    assert [part.training for part in density.modules()] == modes
+@pytest.mark.parametrize("kind", ["contrastive", "cluster"])
+def test_gedinet_reads_its_heads_in_eval_mode_and_restores_every_mode(kind):
+    def density(net, support):
+        if kind == "cluster":
+            return ClusterDensity(net.scores)
+        return ContrastiveDensity(net.embed, torch.eye(3), similarity=negative_squared_distance)
+
+    sizes = {"representation": 4, "embedding": 3, "projector_hidden": 4, "n_clusters": 2}
+    net, x = GediNet(MLPEncoder(2, [16, 8], 4), density=density, **sizes).train(), rows(dtype=torch.float32)
+    net.nf_projector.eval()
+    modes = [part.training for part in net.modules()]
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    whole, slope = net.log_density(x), net.score(x)
+    assert torch.allclose(net.log_density(x[:3]), whole[:3], atol=1e-5)
+    assert torch.allclose(net.score(x[:3]), slope[:3], atol=1e-5)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    net.refresh_density(x)
+    assert [part.training for part in net.modules()] == modes
 
 
 # (a) u^T enc(x)
@@ -109,11 +121,11 @@ def test_contrastive_density_is_the_objectives_own(name):
 
 @pytest.mark.parametrize("n", [3, 5, 12])
 def test_refresh_fills_the_bank_with_embeddings_of_rows_spread_over_the_data(make, n):
-    density = make("contrastive").train()
+    density = make("contrastive")
     x = rows(n, seed=7)
     density.refresh(x)
     chosen = x[[n * i // 5 for i in range(5)]]
-    assert torch.equal(density.bank, density.embedding(chosen)) and not density.bank.requires_grad
+    assert torch.equal(density.bank, density.embed(chosen)) and not density.bank.requires_grad
     assert torch.equal(load(save(density.state_dict()))["bank"], density.bank)
 
 
@@ -123,8 +135,8 @@ def test_a_live_bank_takes_part_in_the_gradient(make):
     density.refresh(view)
     values = [
         density.log_density(x),
-        density.log_density_by(x, density.embedding(view)),
-        density.log_density_by(x, density.embedding(view).detach()),
+        density.log_density_by(x, density.embed(view)),
+        density.log_density_by(x, density.embed(view).detach()),
     ]
     assert torch.allclose(values[0], values[1], atol=1e-12)
     still, live, detached = (torch.autograd.grad(value.mean(), weight)[0] for value in values)

@@ -63,7 +63,7 @@ LARGE = {
     "resume: hidden under the limit": settings("plan.yaml", training__net__hidden=[16_000, 16_000]),
     "resume: buffer": settings("plan.yaml", training__sampler__buffer_size=10**10),
     "resume: buffer under the limit": settings("plan.yaml", training__sampler__buffer_size=10**8),
-    "resume: queue": settings("plan.yaml", training__objective__clustering__queue=10**10),
+    "resume: bank": settings("plan.yaml", training__objective__generative={"kind": "contrastive", "bank": 10**10}),
     "resume: clusters": settings("plan.yaml", n_clusters=10**9),
     "resume: long checkpoints": lambda f: [sparse(p, 2**40) for p in f.glob("checkpoint-*")],
     "resume: a long manifest": lambda f: sparse(f / MANIFEST, 2**40),
@@ -118,8 +118,8 @@ def test_nothing_large_is_reserved(begun, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "sizes", [{"net.hidden": [10**6, 10**6]}, {"net.hidden": [2**62]}, {"objective.clustering.queue": 2**62}]
+    "sizes", [{"net.hidden": [10**6, 10**6]}, {"net.hidden": [2**62]}, {"sampler.buffer_size": 2**62}]
 )
 def test_settings_too_large_for_any_machine_are_named(tiny, tmp_path, refused, sizes):
-    with refused(ConfigError, match="training.net|training.objective.clustering.queue"):
-        runs.check_sizes(tmp_path, override(tiny(), sizes), 2, 2)
+    with refused(ConfigError, match=r"training\.net|training\.sampler\.buffer_size"):
+        runs.check_resumable(tmp_path, override(tiny(), sizes), 2, 2)

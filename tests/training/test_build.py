@@ -1,13 +1,17 @@
 """Building a run: lengths come from the data, weights from the generator."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
 
 from gedi.objectives.symbolic import constraint_change
+from gedi.settings import types_of
 from gedi.training import build
 from gedi.training.build import build_net, enough_rows, fill_from_data, prepare, resolution
 from gedi.training.config import NetConfig, TrainingConfig, override
+from gedi.training.encoders import ENCODERS
 
 OPEN = ("net.frequency", "sampler.noise", "sampler.final_noise", "sampler.data_noise", "dam.radius", "augment.noise")
 
@@ -50,6 +54,10 @@ def test_filling_works_on_a_copy_and_leaves_the_temperature_open(blobs):
     after = fill_from_data(before, blobs)
     assert before == TrainingConfig()
     assert after.sampler.step is None
+
+
+def test_the_setting_allows_every_encoder_of_the_registry():
+    assert get_args(types_of(NetConfig)["encoder"]) == tuple(ENCODERS)
 
 
 def weights(seed):

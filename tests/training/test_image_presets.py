@@ -64,8 +64,8 @@ def test_the_papers_views_are_those_of_its_table(name, noise, flip):
 
 
 @pytest.mark.parametrize("name", ["images", *PAPERS])
-def test_rows_are_refused_with_the_presets_name(name):
-    with pytest.raises(ConfigError, match=f"{name} is for images.*rows of 5 features"):
+def test_presets_for_images_refuse_rows(name):
+    with pytest.raises(ConfigError, match=r"takes images, but the data are rows of 5 features.*another preset"):
         configure(name, "gedi", n_features=5)
 
 

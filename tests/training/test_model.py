@@ -8,6 +8,9 @@ import torch
 
 from gedi.errors import DataError
 from gedi.nets import MLPEncoder
+from gedi.training.config import override
+from gedi.training.fit import fit_rows
+from gedi.training.methods import with_method
 
 ANSWERS = ("predict_proba", "transform", "score_samples", "ood_score")
 
@@ -68,3 +71,10 @@ def test_fresh_chains_do_not_need_those_of_training_and_stay_in_the_box(fitted):
     one, other = without.sample(20, seed=3, steps=2, fresh=True), without.sample(20, seed=4, steps=2, fresh=True)
     low, high = (fitted.scaler.inverse(edge[None].numpy(), dtype=np.float64)[0] for edge in fitted.box)
     assert ((one >= low - 1e-6) & (one <= high + 1e-6)).all() and not np.array_equal(one, other)
+
+
+def test_probabilities_of_protocpc_have_its_temperature(blobs, tiny):
+    config = override(with_method(tiny(), "protocpc"), {"objective.contrastive.tau": 0.5})
+    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    scores = model._frozen.scores(torch.from_numpy(model.scaler.transform(blobs)))
+    torch.testing.assert_close(torch.from_numpy(model.predict_proba(blobs)).float(), torch.softmax(scores / 0.5, dim=1))

@@ -4,7 +4,7 @@ import ast
 import inspect
 import io
 import tokenize
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import metadata
 
 import pytest
@@ -13,11 +13,10 @@ import torch
 from gedi.errors import ConfigError
 from gedi.objectives import clustering, contrastive, generative, negative_free, symbolic
 from gedi.objectives.negative_free import gaussian_kl, scatter
-from gedi.objectives.term import Loss, Term, installed_terms, kinds
-from gedi.objectives.views import Views
+from gedi.objectives.term import Term, kinds
 from gedi.training.config import TrainingConfig, from_dict, override, read_objective, to_dict
-from gedi.training.fit import fit_rows
 
+pytestmark = pytest.mark.usefixtures("own_terms")
 ALL = [(family, kind) for family, members in kinds().items() for kind in members]
 NEEDED = {"constraint": {"rule": "a, b : 2\na != b"}}  # settings that a kind requires
 
@@ -134,37 +133,88 @@ def test_every_setting_of_a_term_has_a_comment_beside_it(module):
     assert silent == []
 
 
-# ---- a term of another package ----
+# ---- new terms ----
 
 
-@dataclass
-class Spread(Term):
-    """The example of the docs: keeps embeddings of x and x' close together, and rows apart."""
+def test_two_classes_cannot_have_the_same_kind():
+    with pytest.raises(ConfigError, match=r"clustering\.Prior and .*Mine are both the term clustering\.prior"):
 
-    kind: str = "spread"
-    room: float = 1.0  # how far apart rows should be on average
+        @dataclass
+        class Mine(clustering.Prior):
+            kind: str = "prior"
 
-    def losses(self, views: Views) -> dict[str, Loss]:
-        z, z_view = views.pair(views.z)
-        spread = (z - z_view).square().mean() + (self.room - z.var(dim=0).sum()).relu()
-        return {"spread": Loss(spread, self.weight)}
+    assert kinds()["clustering"]["prior"] is clustering.Prior
 
 
-def test_a_term_of_another_package_is_found_by_its_entry_point_and_trains(blobs, tiny, monkeypatch):
-    entry = metadata.EntryPoint("mine.spread", "somewhere:Spread", "gedi.terms")
-    monkeypatch.setattr(metadata.EntryPoint, "load", lambda self: Spread)
-    monkeypatch.setattr("gedi.objectives.term.entry_points", lambda group: [entry] if group == "gedi.terms" else [])
-    monkeypatch.setattr("gedi.objectives.term.installed_terms", installed_terms.__wrapped__)
-    assert kinds()["mine"] == {"spread": Spread} and [f.name for f in fields(Spread)][-1] == "room"
-    config = override(tiny(), {"objective.mine": {"kind": "spread", "weight": 0.3, "room": 0.5}})
-    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
-    assert "spread" in [line for line in model.history if "seen" not in line][-1]
-    with pytest.raises(ConfigError, match=r"nearest is training\.objective\.mine\.room"):
-        override(tiny(), {"objective.mine": {"kind": "spread", "rooom": 0.5}})
+def test_a_class_that_is_defined_again_replaces_itself():
+    def define():
+        @dataclass
+        class Mine(clustering.Prior):
+            kind: str = "mine"
+
+        return Mine
+
+    define()
+    again = define()
+    assert kinds()["clustering"]["mine"] is again
 
 
-def test_a_term_that_cannot_be_loaded_is_named(monkeypatch):
-    entry = metadata.EntryPoint("mine.broken", "no_such_module:Term", "gedi.terms")
-    monkeypatch.setattr("gedi.objectives.term.installed_terms", lambda: [entry])
-    with pytest.raises(ConfigError, match=r"mine\.broken"):
+def test_a_kind_without_a_family_is_refused():
+    with pytest.raises(ConfigError, match=r"Mine has a kind but no family.*class Mine\(Term, family=\.\.\.\)"):
+
+        class Mine(Term):
+            kind: str = "mine"
+
+
+def test_a_forgotten_dataclass_is_named():
+    class Mine(clustering.Prior):
+        kind: str = "mine"
+        room: float = 1.0
+
+    with pytest.raises(ConfigError, match=r"Mine lacks @dataclass"):
+        kinds()
+
+
+def test_a_missing_method_is_named():
+    @dataclass
+    class Mine(negative_free.NegativeFree):
+        kind: str = "mine"
+
+    with pytest.raises(ConfigError, match=r"Mine lacks the method loss\."):
+        kinds()
+
+
+# ---- terms of other packages; tests/test_docs.py trains with one ----
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """A function: pretend that a package has this entry point."""
+
+    def install(name, place):
+        entry = metadata.EntryPoint(name, place, "gedi.terms")
+        monkeypatch.setattr("gedi.objectives.term.installed_terms", lambda: [entry])
+
+    return install
+
+
+def test_a_term_that_cannot_be_loaded_is_named(installed):
+    installed("mine.broken", "no_such_module:Term")
+    with pytest.raises(ConfigError, match=r"mine\.broken.*no_such_module"):
+        kinds()
+
+
+def test_an_entry_point_has_the_name_of_its_term(installed):
+    installed("mine.prior", "gedi.objectives.clustering:Prior")
+    with pytest.raises(ConfigError, match=r"The entry point mine\.prior must have the name FAMILY\.KIND"):
+        kinds()
+
+
+def test_a_term_of_another_package_cannot_replace_one_of_ours(installed, monkeypatch, tmp_path):
+    (tmp_path / "their_package.py").write_text(
+        "from gedi.objectives.clustering import Prior\nclass Theirs(Prior):\n    kind = 'prior'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    installed("clustering.prior", "their_package:Theirs")
+    with pytest.raises(ConfigError, match=r"clustering\.Prior and their_package\.Theirs are both"):
         kinds()

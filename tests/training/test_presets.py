@@ -140,6 +140,21 @@ def test_an_ablation_changes_what_it_says(tiny, name, expected):
     assert changes(config, ablated(config, name)) == expected
 
 
+@pytest.mark.parametrize(
+    ("method", "name", "family"),
+    [
+        ("simclr", "no DAM", "clustering"),
+        ("simclr", "no density", "clustering"),
+        ("simclr", "Sinkhorn instead of the prior", "clustering"),
+        ("swav", "one encoder", "generative"),
+        ("swav", "density frozen after step 1", "generative"),
+    ],
+)
+def test_an_ablation_of_a_missing_term_is_refused(tiny, method, name, family):
+    with pytest.raises(ConfigError, match=f"changes the {family} term, but the objective has none"):
+        ablated(with_method(tiny(), method), name)
+
+
 def test_two_encoders_share_no_weights(blobs, tiny):
     net = fit_rows(blobs, n_clusters=2, config=ablated(tiny(), "no NF, 2 encoders"), seed=0).net
     own = {id(p) for p in net.energy_encoder.parameters()}

@@ -17,7 +17,7 @@ from gedi.data import Dataset
 from gedi.errors import ConfigError, DataError, LogicError, RunError
 from gedi.logic import Categorical, Constraint
 from gedi.objectives.term import temperature
-from gedi.training.config import from_dict, override, to_dict
+from gedi.training.config import from_dict, override, read_objective, to_dict
 from gedi.training.fit import fit_rows
 from gedi.training.presets import configure
 
@@ -71,6 +71,15 @@ def test_the_temperature_is_the_cluster_terms_if_there_is_one(constrained):
     assert temperature(objective) == 0.3
     assert temperature({"symbolic": objective["symbolic"]}) == 1.0
     assert temperature({}) == 0.1
+
+
+def test_the_temperature_is_that_of_a_term_that_is_used_and_has_clusters(constrained):
+    config = override(constrained(objective__clustering__tau=0.3), {"objective.symbolic.tau": 1.0})
+    unused = override(config, {"objective.clustering.weight": 0.0, "objective.clustering.dam": 0.0})
+    assert temperature(unused.objective) == 1.0
+    kinds = {kind: read_objective(contrastive={"kind": kind, "tau": 0.7}) for kind in ("nt-xent", "protocpc")}
+    assert temperature(kinds["nt-xent"]) == 0.1 and temperature(kinds["protocpc"]) == 0.7
+    assert temperature(kinds["protocpc"] | unused.objective) == 1.0
 
 
 def test_the_constraint_says_which_cluster_is_which(pairs, constrained):

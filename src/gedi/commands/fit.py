@@ -135,7 +135,7 @@ def _continue_run(
     if found != (plan.rows_sha256, plan.groups_sha256):
         raise DataError(f"{plan.data} has changed since the run began: start a new run instead.")
     processes = plan.hardware.processes
-    runs.check_sizes(folder, plan.settings, rows.shape[1], plan.n_clusters, data.image_shape, processes=processes)
+    runs.check_resumable(folder, plan.settings, rows.shape[1], plan.n_clusters, data.image_shape, processes=processes)
     with runs.locked(folder) if is_first_process() else nullcontext():
         ready = _prepared(plan, data, rows)
         if plan.minutes and plan.iterations is None:  # it was killed before its budget was turned into iterations

@@ -47,9 +47,10 @@ def run_predict(args: argparse.Namespace) -> None:
 def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = False) -> dict[str, np.ndarray]:
     """The model's answers for rows, one column each; log_density and ood_score only if a density was trained."""
     probability = model.predict_proba(rows)
-    columns = {"cluster": model.assign(rows), "probability": probability.max(1)}
+    columns = {"cluster": probability.argmax(1), "probability": probability.max(1)}
     if model.has_density:
         columns |= {"log_density": model.score_samples(rows), "ood_score": model.ood_score(rows)}
+        columns["cluster"] = model.leave_out(columns["cluster"], columns["log_density"])
     if embed:
         columns |= {f"embedding_{i}": column for i, column in enumerate(model.transform(rows).T)}
     return columns

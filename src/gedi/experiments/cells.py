@@ -95,7 +95,7 @@ class Cell:
     def config(self) -> TrainingConfig:
         """The training settings, before any that depend on the data are filled in. Baselines have none."""
         image_shape = self.image_shape()
-        n_features = math.prod(image_shape) if image_shape else self.columns or 2
+        n_features = math.prod(image_shape) if image_shape else self.columns or _columns(self.dataset)
         method = "gedi" if self.method == UNTRAINED else self.method
         config = with_method(preset(self.preset, n_features=n_features, image_shape=image_shape), method)
         ablate(config, self.variant)
@@ -367,6 +367,12 @@ def some(x: np.ndarray, most: int, seed: int) -> np.ndarray:
     if len(x) <= most:
         return np.asarray(x)
     return x[np.sort(np.random.default_rng(seed).choice(len(x), most, replace=False))]
+
+
+@functools.cache
+def _columns(dataset: str) -> int:
+    """The width of rows that are not images."""
+    return (TOYS[dataset](2)[0] if dataset in TOYS else load(dataset).x).shape[1]
 
 
 @functools.cache

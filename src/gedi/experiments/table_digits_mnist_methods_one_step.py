@@ -10,7 +10,8 @@ from gedi.experiments import Outcome, Request
 from gedi.experiments.cells import BASELINES, UNTRAINED, Cell, cells_of, measure
 from gedi.experiments.scores import of_representation
 from gedi.experiments.tabulate import DENSITY, NAMES, Entry, Results, means, number, part, tabulate
-from gedi.training.methods import METHODS
+from gedi.training.config import TrainingConfig
+from gedi.training.methods import METHODS, with_method
 
 SECONDS = number("seconds", form=".0f")
 NOTE_PROBES = (
@@ -102,8 +103,8 @@ def table_methods(request: Request) -> Outcome:
             f"{NOTE_EQUAL}, by the preset '{budget.preset or 'digits'}', which was tuned for gedi. Only gedi-1 has "
             f"fewer iterations: those of step 2 and half of step 1's. {NOTE_HEADS}",
             "NMI, AMI and accuracy (best matching) score the method's own clusters. Methods without cluster heads "
-            "(barlow, vicreg, w-mse, simclr, ebclr) use k-means on the embedding; protocpc has one head of prototypes; "
-            "jem has one cluster.",
+            f"({', '.join(filter(_has_no_heads, METHODS))}) use k-means on the embedding; protocpc has one head of "
+            "prototypes; jem has one cluster.",
             f"NMI of enc: k-means on the representation, for all methods alike. {NOTE_PROBES}",
             "MNIST: trained on 10,000 training images, tested on the 10,000 test images. Digits have one split: "
             "clusters and log p are scored on all images; probe and kNN learn from every other image and are scored on "
@@ -111,6 +112,12 @@ def table_methods(request: Request) -> Outcome:
         ],
         **PROBED,
     )
+
+
+def _has_no_heads(method: str) -> bool:
+    """Whether a method has a step 2 that trains no cluster heads."""
+    config = with_method(TrainingConfig(), method)
+    return config.step2.iterations > 0 and not any(term.has_clusters for term in config.objective.values())
 
 
 def table_one_step(request: Request) -> Outcome:

@@ -33,10 +33,10 @@ def score(log_density: Function, x: torch.Tensor) -> torch.Tensor:
 class Density(nn.Module, ABC):
     """A model of p(x): samplers and DAM use ``log_density`` and ``score``.
 
-    ``reads_heads`` is true for densities built from the projector or the prototypes, which have batch norm. They are
-    evaluated in eval mode even during training: otherwise log p of a point would depend on the rest of its batch, and
-    the sampler's chains would shift the running statistics. Gradients still reach the weights. Other densities have no
-    batch norm, so their mode does not matter.
+    ``reads_heads`` is true for densities built from the projector or the prototypes, which have batch norm. GediNet
+    evaluates them in eval mode even during training: otherwise log p of a point would depend on the rest of its batch,
+    and the sampler's chains would shift the running statistics. Gradients still reach the weights. Other densities have
+    no batch norm, so their mode does not matter.
     """
 
     reads_heads: ClassVar[bool] = False
@@ -51,7 +51,7 @@ class Density(nn.Module, ABC):
 
     def loss(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """CE(p, p_Psi) of Eq. 8 or a bound on it, averaged over the rows of ``x``; for models that can compute it."""
-        raise NotImplementedError(f"{type(self).__name__} learns from samples of itself, by contrastive divergence.")
+        raise NotImplementedError(f"{type(self).__name__} knows log p up to a constant only: its term has the loss.")
 
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
         """``n`` exact draws from the model, or None if sampling needs Langevin dynamics."""
@@ -201,23 +201,18 @@ class ContrastiveDensity(UnnormalisedDensity):
         self.tau = tau
         self.register_buffer("bank", bank.detach().clone())
 
-    def embedding(self, x: torch.Tensor) -> torch.Tensor:
-        """g(x) in eval mode; gradients flow through it."""
-        with evaluating(self):
-            return self.embed(x)
-
     @torch.no_grad()
     def refresh(self, x: Rows) -> None:
         """Fill the bank with g at rows spaced evenly over the data, the same rows every time."""
         size = len(self.bank)
-        self.bank.copy_(self.embedding(x[torch.arange(size, device=x.device) * len(x) // size]))
+        self.bank.copy_(self.embed(x[torch.arange(size, device=x.device) * len(x) // size]))
 
     def inside(self, x: torch.Tensor) -> torch.Tensor:
-        return self._marginal(self.embedding(x), self.bank)
+        return self._marginal(self.embed(x), self.bank)
 
     def log_density_by(self, x: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
         """log p(x) with ``bank`` in place of the stored embeddings; gradients flow through it."""
-        return self.framed(x, self._marginal(self.embedding(x), bank))
+        return self.framed(x, self._marginal(self.embed(x), bank))
 
     def _marginal(self, z: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
         # Otherwise autocast would cast the operands of the similarity's matrix product back to half precision.
@@ -243,5 +238,4 @@ class ClusterDensity(UnnormalisedDensity):
         self.tau = tau
 
     def inside(self, x: torch.Tensor) -> torch.Tensor:
-        with evaluating(self):
-            return tempered_logsumexp(self.scorer(x), self.tau)
+        return tempered_logsumexp(self.scorer(x), self.tau)

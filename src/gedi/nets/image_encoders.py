@@ -134,25 +134,22 @@ def _checked(net: ResNet8 | ConvNet, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-NETS: dict[str, type[ResNet8] | type[ConvNet]] = {"resnet8": ResNet8, "convnet": ConvNet}
-
-
 class ImageEncoder(Encoder):
     """An image net on flat rows [n, H * W * C], as samplers use them; pixels are in the order (H, W, C)."""
 
     rows_at_once = 256
     is_exact = False  # padding would make one image as slow as 256
 
-    def __init__(self, image_shape: tuple[int, ...], width: int, net: str = "resnet8") -> None:
+    def __init__(self, image_shape: tuple[int, ...], width: int, net: type[ResNet8] | type[ConvNet] = ResNet8) -> None:
         super().__init__()
         height, side, channels = image_shape
         if min(height, side) < SMALLEST:
             raise ConfigError(
-                f"The {net} encoder needs images of at least {SMALLEST}x{SMALLEST} pixels, got {height}x{side}: "
+                f"{net.__name__} needs images of at least {SMALLEST}x{SMALLEST} pixels, got {height}x{side}: "
                 "enlarge them, or use training.net.encoder mlp."
             )
         self.image_shape = (height, side, channels)
-        self.resnet = NETS[net](channels, width)
+        self.resnet = net(channels, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_grad_enabled() or len(x) <= self.rows_at_once:

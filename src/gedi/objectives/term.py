@@ -2,9 +2,9 @@
 
     objective: {generative: {kind: energy, weight: 1}, clustering: {kind: sinkhorn, weight: 1, tau: 0.1}}
 
-To add a kind, write a dataclass derived from `Term` (or from a family's base class) in a file of this folder, and give
-it a ``kind``; it registers itself. Another package registers a class under the entry point ``gedi.terms``, as
-FAMILY.KIND; the family may be a new one.
+To add a kind, write a dataclass in a file of this folder, derived from a family's base class or from `Term` with
+``family="NAME"``, and give it a ``kind``; it registers itself. Another package lists its classes under the entry point
+``gedi.terms``, as FAMILY.KIND, so that they are imported; the family may be a new one.
 """
 
 from __future__ import annotations
@@ -52,8 +52,19 @@ class Term(ABC):
         """Register a class with a kind of its own in its family."""
         super().__init_subclass__(**options)
         cls.family = family or cls.family
-        if cls.family and cls.__dict__.get("kind"):
-            _KINDS.setdefault(cls.family, {})[cls.kind] = cls
+        if not (kind := cls.__dict__.get("kind")):
+            return
+        if not cls.family:
+            raise ConfigError(
+                f"The term {_name(cls)} has a kind but no family: derive it from the family's base class, or write "
+                f"class {cls.__name__}(Term, family=...)."
+            )
+        members = _KINDS.setdefault(cls.family, {})
+        if kind in members and _name(members[kind]) != _name(cls):  # a class that is defined again replaces itself
+            raise ConfigError(
+                f"{_name(members[kind])} and {_name(cls)} are both the term {cls.family}.{kind}: rename one kind."
+            )
+        members[kind] = cls
 
     @abstractmethod
     def losses(self, views: Views) -> dict[str, Loss]:
@@ -97,20 +108,35 @@ def installed_terms() -> EntryPoints:
 
 
 def kinds() -> dict[str, dict[str, type[Term]]]:
-    """All terms by family and kind, including those of other packages."""
+    """All terms by family and kind, including those of other packages; each is checked to be complete."""
     import gedi.objectives
 
     for module in pkgutil.iter_modules(gedi.objectives.__path__):
         import_module(f"gedi.objectives.{module.name}")
-    known = {family: dict(members) for family, members in _KINDS.items()}
     for entry in installed_terms():
         family, _, kind = entry.name.partition(".")
         try:
             term = entry.load()
         except Exception as error:  # whatever it is, say which entry point raised it
             raise ConfigError(f"The term {entry.name} of another package cannot be loaded: {error}") from error
-        known.setdefault(family, {})[kind] = term
-    return known
+        if _KINDS.get(family, {}).get(kind) is not term:
+            raise ConfigError(f"The entry point {entry.name} must have the name FAMILY.KIND of the term it loads.")
+    for members in _KINDS.values():
+        for term in members.values():
+            _check_complete(term)
+    return {family: dict(members) for family, members in _KINDS.items()}
+
+
+def _check_complete(term: type[Term]) -> None:
+    """Refuse a class that lacks @dataclass or a method. Neither is known yet when it registers itself."""
+    if "__dataclass_fields__" not in vars(term):
+        raise ConfigError(f"The term {_name(term)} lacks @dataclass, so its settings would be ignored.")
+    if missing := sorted(term.__abstractmethods__):
+        raise ConfigError(f"The term {_name(term)} lacks the method {missing[0]}.")
+
+
+def _name(term: type[Term]) -> str:
+    return f"{term.__module__}.{term.__qualname__}"
 
 
 def active(objective: Objective) -> Objective:
@@ -127,6 +153,10 @@ def constraint_of(objective: Objective) -> Constraint | None:
 
 
 def temperature(objective: Objective) -> float:
-    """The temperature of p(y|x): the cluster term's or, if there is none, the constraint's."""
-    terms = (objective.get("clustering"), objective.get("symbolic"))
-    return next((tau for term in terms if (tau := getattr(term, "tau", None)) is not None), DEFAULT_TAU)
+    """The temperature of p(y|x): that of the first active family here that trains cluster heads.
+
+    A contrastive term does so only if it has prototypes (ProtoCPC).
+    """
+    terms = [term for family in ("clustering", "symbolic", "contrastive") if (term := active(objective).get(family))]
+    found = (getattr(term, "tau", None) for term in terms if term.has_clusters)
+    return next((tau for tau in found if tau is not None), DEFAULT_TAU)

@@ -189,15 +189,15 @@ class ExpectedCheckpoint:
         optional = {"objective": Spec(F32, (compared,)), "marginals": Spec(F32, (heads.n_clusters,))}
         optional |= {"labels": Spec(torch.int64, (self.rows,)), "starts": Spec(torch.int64, (None, self.rows))}
         optional |= {"neighbours": Spec(torch.int64, (self.rows, None)), "pairs": Spec(torch.int64, (None, None))}
-        names = {name.removeprefix(prefix) for name in found if name.startswith(prefix)}
-        optional |= {name: Spec(F32, (compared,)) for name in names if name.startswith("judged/")}
-        expected |= {name: spec for name, spec in optional.items() if name in names}
+        there = {name.removeprefix(prefix) for name in found if name.startswith(prefix)}
+        optional |= {name: Spec(F32, (compared,)) for name in there if name.startswith("judged/")}
+        expected |= {name: spec for name, spec in optional.items() if name in there}
         for place, parameter in enumerate(state.net.parameters()):
             group = f"optimiser/{place}/"
             if any(name.startswith(prefix + group) for name in found):
                 moment = Spec(parameter.dtype, tuple(parameter.shape))
-                names = {"step": Spec(F32, ()), "exp_avg": moment, "exp_avg_sq": moment}
-                expected |= {group + name: spec for name, spec in names.items()}
+                moments = {"step": Spec(F32, ()), "exp_avg": moment, "exp_avg_sq": moment}
+                expected |= {group + name: spec for name, spec in moments.items()}
         return {prefix + name: spec for name, spec in expected.items()}
 
     def check_values(self, tensors: Mapping[str, torch.Tensor]) -> None:

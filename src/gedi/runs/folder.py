@@ -141,7 +141,7 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def check_sizes(
+def check_resumable(
     folder: Path,
     config: TrainingConfig,
     n_features: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,12 @@ from gedi.data.neighbours import nearest_neighbours
 from gedi.data.scaled_rows import Rows, scaled
 from gedi.data.streaming import is_mapped
 from gedi.data.symmetry import is_mirrored
-from gedi.errors import ConfigError
-from gedi.nets import Encoder, GediNet, ImageEncoder, MLPEncoder
+from gedi.nets import GediNet
 from gedi.objectives.generative import Energy
 from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
-from gedi.training.config import NetConfig, TrainingConfig, n_heads
+from gedi.training.config import TrainingConfig, n_heads
+from gedi.training.encoders import ENCODERS, check_encoder, width_of
 
 ALWAYS_ENOUGH, LOOKS = 100_000, 4  # see `enough_rows`
 DEQUANTISE = 0.15  # standard deviation of the noise on categories, in scaled units
@@ -112,7 +112,7 @@ def fill_from_data(
     if augment.flip is None:
         augment.flip = image_shape is not None and is_mirrored(x, image_shape)
     lengths = [sampler.noise, sampler.final_noise, sampler.data_noise, dam.radius, augment.noise]
-    has_waves = net.encoder == "mlp"
+    has_waves = ENCODERS[net.encoder].has_waves
     if None not in lengths and not (has_waves and net.frequency is None):
         return config
     unit = resolution(x)
@@ -170,10 +170,11 @@ def assemble(
 ) -> GediNet:
     """A GediNet with weights from torch's global generator; on the meta device, only its shapes."""
     sizes, generative = config.net, config.objective.get("generative", Energy())
-    make = ENCODERS[sizes.encoder]
+    check_encoder(sizes, n_features, image_shape)
+    make = ENCODERS[sizes.encoder].make
     return GediNet(
         make(sizes, n_features, image_shape),
-        representation=_width(sizes),
+        representation=width_of(sizes),
         embedding=sizes.embedding,
         projector_hidden=sizes.projector_hidden,
         n_clusters=n_clusters,
@@ -184,32 +185,3 @@ def assemble(
         density=lambda net, support: generative.density(net, n_features, support),
         support=box if sizes.walls else None,
     )
-
-
-def _width(config: NetConfig) -> int:
-    """Size of the representation."""
-    return config.representation or config.hidden[-1]
-
-
-def _mlp(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
-    frequency = config.frequency if config.first == "waves" else None
-    return MLPEncoder(
-        n_features, config.hidden, config.representation, config.activation, frequency=frequency, norm=config.norm
-    )
-
-
-def _image_net(config: NetConfig, n_features: int, image_shape: tuple[int, ...] | None) -> Encoder:
-    if image_shape is None:
-        raise ConfigError(
-            f"training.net.encoder {config.encoder} takes images, but the data are rows of {n_features} features: give "
-            "an array [n, height, width, channels], or use training.net.encoder mlp."
-        )
-    return ImageEncoder(image_shape, _width(config), config.encoder)
-
-
-# The choices of training.net.encoder.
-ENCODERS: dict[str, Callable[[NetConfig, int, tuple[int, ...] | None], Encoder]] = {
-    "mlp": _mlp,
-    "resnet8": _image_net,
-    "convnet": _image_net,
-}

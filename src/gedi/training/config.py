@@ -14,6 +14,7 @@ from gedi.data.augment import AugmentConfig
 from gedi.errors import ConfigError
 from gedi.objectives.term import Objective, kinds
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive, Rule, Share, at_most
+from gedi.training.encoders import ENCODERS
 
 LATEST = 0.9  # share of step 2 by which clusters must be chosen
 DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas))
@@ -21,17 +22,17 @@ DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas
 
 @dataclass
 class NetConfig:
-    """Sizes of the networks (Appendix G)."""
+    """Sizes of the networks (Appendix G). Other encoders ignore settings marked "mlp only"."""
 
     encoder: Literal["mlp", "resnet8", "convnet"] = "mlp"  # for rows, or two for images: the paper's and a faster one
-    hidden: Layers = (100, 100)  # hidden layers of the mlp encoder
+    hidden: Layers = (100, 100)  # mlp only: its hidden layers
     representation: Count | None = 64  # outputs of the encoder, F of resnet8 (paper: 2); None: mlp's last hidden layer
     embedding: Count = 8  # outputs of the projectors, for prototypes and for L_NF
     projector_hidden: Count = 16  # hidden neurons of both projectors
-    activation: Literal["silu", "leaky_relu"] = "silu"  # smooth: DAM needs smooth tangents (paper: leaky_relu)
-    norm: Literal["none", "layer"] = "none"  # layer norm in the hidden layers of the mlp encoder, except waves
-    first: Literal["waves", "linear"] = "waves"  # first layer: sines of random frequencies, or like the others (paper)
-    frequency: Positive | None = None  # typical frequency of the waves; None: 0.3 / the data's neighbour distance
+    activation: Literal["silu", "leaky_relu"] = "silu"  # mlp only: smooth, as DAM's tangents need (paper: leaky_relu)
+    norm: Literal["none", "layer"] = "none"  # mlp only: layer norm in the hidden layers, except waves
+    first: Literal["waves", "linear"] = "waves"  # mlp only, its first layer: random sines, or like the others (paper)
+    frequency: Positive | None = None  # mlp only: the waves' typical frequency; None: 0.3 / the neighbour distance
     head: Literal["linear", "projector", "nf_projector"] = (
         "linear"  # clusters: linear layers on the representation, or prototypes on a projector's sphere (paper)
     )
@@ -166,7 +167,7 @@ def check(config: TrainingConfig) -> TrainingConfig:
     """Refuse values out of range and settings that contradict each other; returns the config unchanged."""
     settings.check_ranges(config, "training.")
     heads, clustering = config.heads, config.objective.get("clustering")
-    if config.net.encoder != "mlp" and {"walks", "mixture"} & set(heads.starts):
+    if ENCODERS[config.net.encoder].needs_images and {"walks", "mixture"} & set(heads.starts):
         raise ConfigError(
             "training.heads.starts: walks between all images and mixtures of their pixels take too long; leave out "
             f"walks and mixture with training.net.encoder {config.net.encoder}."

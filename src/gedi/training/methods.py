@@ -168,7 +168,7 @@ def no_nf_two_encoders(config: TrainingConfig) -> None:
 def one_encoder(config: TrainingConfig) -> None:
     """One encoder for energy and clusters; the density keeps learning in step 2, so that it is not forgotten."""
     config.net.two_encoders = False
-    generative = config.objective["generative"]
+    generative = _term(config, "generative")
     config.objective["generative"] = replace(generative, every=max(1, generative.every))
 
 
@@ -183,12 +183,12 @@ def no_density(config: TrainingConfig) -> None:
 def frozen_density(config: TrainingConfig) -> None:
     """The density learns in step 1 only. It needs its own encoder: step 2 would change a shared one."""
     two_encoders(config)
-    config.objective["generative"] = replace(config.objective["generative"], every=0)
+    config.objective["generative"] = replace(_term(config, "generative"), every=0)
 
 
 def no_dam(config: TrainingConfig) -> None:
     """No walks, neither as views nor as a start; the views by T(x'|x) remain."""
-    config.objective["clustering"] = replace(config.objective["clustering"], dam=0.0)
+    config.objective["clustering"] = replace(_term(config, "clustering"), dam=0.0)
     _without_start(config, "walks")
 
 
@@ -202,7 +202,7 @@ def with_sinkhorn(config: TrainingConfig) -> None:
     """Assignments by Sinkhorn-Knopp instead of a prior on cluster sizes, with prototypes on a projector's sphere."""
     from gedi.training.config import read_objective
 
-    old = config.objective["clustering"]
+    old = _term(config, "clustering")
     settings = dict(kind="sinkhorn", weight=old.weight, dam=old.dam, neutral=old.neutral)
     config.objective |= read_objective(clustering=settings)
     config.net.head = "projector"
@@ -211,6 +211,13 @@ def with_sinkhorn(config: TrainingConfig) -> None:
 def starts_alone(config: TrainingConfig) -> None:
     """No random heads: the best of the starts is learned."""
     config.heads = replace(config.heads, random=0)
+
+
+def _term(config: TrainingConfig, family: str) -> Any:
+    """The term of a family that a variant changes."""
+    if family not in config.objective:
+        raise ConfigError(f"This variant changes the {family} term, but the objective has none.")
+    return config.objective[family]
 
 
 def _without_start(config: TrainingConfig, kind: str) -> None:

@@ -23,6 +23,7 @@ from gedi.objectives.term import temperature
 from gedi.sampling import Box, sgld
 from gedi.training.arithmetic import threads_for
 from gedi.training.config import SamplerConfig, TrainingConfig
+from gedi.training.encoders import width_of
 from gedi.training.state import TRAINED
 
 
@@ -58,7 +59,7 @@ class TrainedModel:
     def n_embedding(self) -> int:
         """The number of columns that `transform` returns."""
         net = self.config.net
-        return net.embedding if net.head != "linear" else net.representation or net.hidden[-1]
+        return net.embedding if net.head != "linear" else width_of(net)
 
     @property
     def columns(self) -> list[str] | None:
@@ -127,8 +128,13 @@ class TrainedModel:
 
     def assign(self, x: np.ndarray) -> np.ndarray:
         """Cluster of every row, or -1 for rows that `set_outliers` leaves outside."""
-        clusters, least = self.predict(x), self.least_log_density
-        return clusters if least is None else np.where(self.score_samples(x) < least, -1, clusters)
+        clusters = self.predict(x)
+        return clusters if self.least_log_density is None else self.leave_out(clusters, self.score_samples(x))
+
+    def leave_out(self, clusters: np.ndarray, log_density: np.ndarray) -> np.ndarray:
+        """``clusters`` of rows, with -1 for rows that `set_outliers` leaves outside."""
+        least = self.least_log_density
+        return clusters if least is None else np.where(log_density < least, -1, clusters)
 
     @property
     def least_log_density(self) -> float | None:

@@ -194,16 +194,12 @@ def configure(
 ) -> TrainingConfig:
     """The settings of a run: a preset, turned into a method, with changes on top."""
     from gedi.training.config import override
+    from gedi.training.encoders import check_encoder
 
     config = with_method(preset(name, n_features=n_features, image_shape=image_shape, has_words=has_words), method)
     weight = CONSTRAINT_WEIGHTS.get(name or "")
     config = override(config, *changes, added={} if weight is None else {"symbolic": {"weight": weight}})
-    if config.net.encoder != "mlp" and image_shape is None:
-        asked = "" if name is None else f"The preset {name} is for images, and "
-        raise ConfigError(
-            f"{asked}training.net.encoder {config.net.encoder} takes images, but the data are rows of {n_features} "
-            "features: give an array [n, height, width, channels], or choose another preset."
-        )
+    check_encoder(config.net, n_features, image_shape)
     if "symbolic" in config.objective and not config.step2.iterations:
         raise ConfigError(f"A constraint acts in step 2, but step 2 has no iterations here (method {method}).")
     if method == "jem" and config.step2.iterations:
