@@ -11,7 +11,7 @@ from gedi.settings import types_of
 from gedi.training import build
 from gedi.training.build import build_net, enough_rows, fill_from_data, prepare, resolution
 from gedi.training.config import NetConfig, TrainingConfig, override
-from gedi.training.encoders import ENCODERS
+from gedi.training.encoder_registry import ENCODERS
 
 OPEN = ("net.frequency", "sampler.noise", "sampler.final_noise", "sampler.data_noise", "dam.radius", "augment.noise")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gedi.training.encoders import ENCODERS
+from gedi.training.encoder_registry import ENCODERS
 
 if TYPE_CHECKING:
     from gedi.training.config import NetConfig, TrainingConfig

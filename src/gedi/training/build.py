@@ -22,7 +22,7 @@ from gedi.objectives.generative import Energy
 from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
 from gedi.training.config import TrainingConfig, n_heads
-from gedi.training.encoders import ENCODERS, check_encoder, width_of
+from gedi.training.encoder_registry import ENCODERS, check_encoder, width_of
 
 ALWAYS_ENOUGH, LOOKS = 100_000, 4  # see `enough_rows`
 DEQUANTISE = 0.15  # standard deviation of the noise on categories, in scaled units

@@ -14,7 +14,7 @@ from gedi.data.augment import AugmentConfig
 from gedi.errors import ConfigError
 from gedi.objectives.term import Objective, kinds
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive, Rule, Share, at_most
-from gedi.training.encoders import ENCODERS
+from gedi.training.encoder_registry import ENCODERS
 
 LATEST = 0.9  # share of step 2 by which clusters must be chosen
 DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas))

@@ -23,7 +23,7 @@ from gedi.objectives.term import temperature
 from gedi.sampling import Box, sgld
 from gedi.training.arithmetic import threads_for
 from gedi.training.config import SamplerConfig, TrainingConfig
-from gedi.training.encoders import width_of
+from gedi.training.encoder_registry import width_of
 from gedi.training.state import TRAINED
 
 

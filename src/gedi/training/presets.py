@@ -194,7 +194,7 @@ def configure(
 ) -> TrainingConfig:
     """The settings of a run: a preset, turned into a method, with changes on top."""
     from gedi.training.config import override
-    from gedi.training.encoders import check_encoder
+    from gedi.training.encoder_registry import check_encoder
 
     config = with_method(preset(name, n_features=n_features, image_shape=image_shape, has_words=has_words), method)
     weight = CONSTRAINT_WEIGHTS.get(name or "")
