@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from gedi.errors import DataError
-from gedi.evaluation import auroc, density_scores, foreign_rows, ood_scores
+from gedi.evaluation import auroc, density_scores, foreign_rows, ood_scores, typicality
 
 rng = np.random.default_rng(0)
 scores = st.lists(st.integers(-5, 5), min_size=1, max_size=20)
@@ -34,6 +34,9 @@ class Gaussian:
     def score_samples(self, x):
         return -0.5 * (x**2).sum(1)
 
+    def log_density_parts(self, x):
+        return self.score_samples(x)[:, None]
+
     def ood_score(self, x):
         return -np.linalg.norm(x, axis=1)
 
@@ -52,6 +55,13 @@ def test_rows_that_are_too_likely_are_not_typical():
     own, centre = rng.standard_normal((500, 40)), 0.1 * rng.standard_normal((500, 40))
     found = ood_scores(Gaussian(), own, centre)
     assert found["auroc_log_density"] < 0.05 and found["auroc_typicality"] > 0.95
+
+
+def test_terms_that_make_up_for_each_other_are_not_typical():
+    own = rng.standard_normal((500, 2))
+    foreign = own + [4.0, -4.0]  # the sums, log p, are the same
+    assert auroc(own.sum(1), foreign.sum(1)) == pytest.approx(0.5, abs=0.01)
+    assert auroc(typicality(own, own), typicality(foreign, own)) > 0.95
 
 
 class Ridge:

@@ -25,18 +25,23 @@ def auroc(own: ArrayLike, foreign: ArrayLike) -> float:
     return float(roc_auc_score(is_own, rankdata(scores)))  # only the order matters, and the rank of inf is finite
 
 
-def typicality(log_density: ArrayLike, own: ArrayLike) -> np.ndarray:
-    """-|log p - median of own data|, higher is more typical: foreign images may also be too likely to be data."""
-    return -np.abs(np.asarray(log_density) - np.median(np.asarray(own)))
+def typicality(parts: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """How close the terms of log p, [n, terms], are to those of own data; higher is more typical, 0 is most.
+
+    Foreign images may also be too likely to be data, and where one term of log p is too low another may be too high. So
+    the distance of each from its median counts, in standard deviations of own data.
+    """
+    distances = (parts - np.median(own, axis=0)) / np.maximum(own.std(axis=0), 1e-12)
+    return -np.linalg.norm(distances, axis=1)
 
 
 def ood_scores(model: Any, own: np.ndarray, foreign: np.ndarray) -> dict[str, float]:
-    """AUROC of the paper's criterion, -||d log p / dx||, of log p itself, and of how typical log p is."""
-    log_p, foreign_log_p = model.score_samples(own), model.score_samples(foreign)
+    """AUROC of the paper's criterion, -||d log p / dx||, of log p itself, and of how typical its terms are."""
+    parts, foreign_parts = model.log_density_parts(own), model.log_density_parts(foreign)
     return {
         "auroc_gradient": auroc(model.ood_score(own), model.ood_score(foreign)),
-        "auroc_log_density": auroc(log_p, foreign_log_p),
-        "auroc_typicality": auroc(typicality(log_p, log_p), typicality(foreign_log_p, log_p)),
+        "auroc_log_density": auroc(parts.sum(1), foreign_parts.sum(1)),
+        "auroc_typicality": auroc(typicality(parts, parts), typicality(foreign_parts, parts)),
     }
 
 

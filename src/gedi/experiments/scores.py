@@ -88,10 +88,10 @@ def probes(cell: Cell, train: np.ndarray, test: np.ndarray, y_test: np.ndarray) 
 
 
 def of_foreign(cell: Cell, model: TrainedModel, data: CellData) -> Measured:
-    """AUROC of the cell's test images against those of the other data sets, by -||d log p / dx|| and by log p."""
+    """AUROC of the cell's test images against those of the other data sets, by gradient, log p and typicality."""
     criteria = {kind: getattr(model, method) for kind, method in OOD.items()}
     rows = _rows(some(data.x_test, MOST, cell.seed))
-    own = {kind: score(rows) for kind, score in criteria.items()}
+    own, parts = {kind: score(rows) for kind, score in criteria.items()}, model.log_density_parts(rows)
     numbers: Measured = {}
     for other in CLASSES:
         if other == cell.dataset:
@@ -99,8 +99,8 @@ def of_foreign(cell: Cell, model: TrainedModel, data: CellData) -> Measured:
         rows = _rows(some(load(other, split="test").x, cell.rows or MOST, cell.seed))
         foreign = {kind: score(rows) for kind, score in criteria.items()}
         numbers |= {f"ood_{kind}_{other}": auroc(own[kind], scored) for kind, scored in foreign.items()}
-        log_p, foreign_log_p = own["log_density"], foreign["log_density"]
-        typical = auroc(typicality(log_p, log_p), typicality(foreign_log_p, log_p))
+        foreign_parts = model.log_density_parts(rows)
+        typical = auroc(typicality(parts, parts), typicality(foreign_parts, parts))
         numbers[f"ood_typicality_{other}"] = typical
     return numbers
 

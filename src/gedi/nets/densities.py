@@ -45,6 +45,10 @@ class Density(nn.Module, ABC):
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
         """log p(x) up to a constant, one value per sample: a function of x alone, not of the rest of its batch."""
 
+    def parts(self, x: torch.Tensor) -> torch.Tensor:
+        """The terms that log p is the sum of, [n, terms]."""
+        return self.log_density(x)[:, None]
+
     def score(self, x: torch.Tensor) -> torch.Tensor:
         """d log p / dx, one row per sample."""
         return score(self.log_density, x)
@@ -133,6 +137,14 @@ class UnnormalisedDensity(Density):
         if self.low is not None:
             value = value - self._outside(x).flatten(1).square().sum(1) / (2 * self.wall**2)
         return value
+
+    def parts(self, x: torch.Tensor) -> torch.Tensor:
+        """log p, or f with the walls and the mixture apart."""
+        log_p = self.log_density(x)
+        if self.base is None:
+            return log_p[:, None]
+        base = self.base(x)
+        return torch.stack([log_p - base, base], dim=1)
 
     def framed_gradient(self, x: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
         """Add the gradients of the mixture and the walls to ``gradient``, which is that of f."""

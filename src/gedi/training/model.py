@@ -160,6 +160,10 @@ class TrainedModel:
         """Unnormalised log density; higher is more typical."""
         return self._chunks(x, self._frozen.log_density)
 
+    def log_density_parts(self, x: np.ndarray) -> np.ndarray:
+        """The terms that log p is the sum of, [n, terms]: the energy and the mixture it stands on, or log p alone."""
+        return self._chunks(x, self._frozen.density.parts)
+
     def ood_score(self, x: np.ndarray) -> np.ndarray:
         """-||d log p / dx||, the paper's criterion (Appendix J), in scaled units; higher is more in-distribution."""
         return self._chunks(x, lambda rows: -self._frozen.score(rows).norm(dim=1))
