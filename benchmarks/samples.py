@@ -39,7 +39,8 @@ np.save(sys.argv[2], np.rint(np.clip(drawn, 0, 255)).astype(np.uint8))
 
 def draw(source: Path, data: Path, out: Path) -> np.ndarray:
     """Samples of the gedi in ``source`` after a default fit, [n, H, W] or [n, H, W, C], as bytes."""
-    env = os.environ | {"PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([str(source / "src"), os.environ.get("PYTHONPATH", "")])  # what that revision needs, too
+    env = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, "-c", DRAW.format(count=COUNT), str(data), str(out)], env=env, check=True)
     return np.load(out)
 
