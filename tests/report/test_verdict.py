@@ -13,6 +13,7 @@ from gedi.report.rerun import Rerun
 from gedi.report.rivals import Clustering
 from gedi.report.verdict import LIMITS, TRIAL, Finding, Judgement, Limit, headline, judge, overall
 from gedi.training.config import TrainingConfig, override, to_dict
+from gedi.training.presets import configure
 
 
 def apart(crowding, hidden=0):
@@ -149,6 +150,20 @@ def test_findings_are_in_plain_words(word):
 
 def test_poor_samples_leave_the_run_fair():
     assert overall(judge(replace(FINE, sample_test=1.0))) == "fair"
+
+
+@pytest.mark.parametrize(
+    ("preset", "said"),
+    [
+        ("toy", "--training.step1.iterations"),
+        ("rows", "--training.objective.generative.components 64"),
+        ("images", "--training.step2.iterations"),  # which has 64 components
+    ],
+)
+def test_the_remedy_for_samples_is_one_that_the_density_knows(preset, said):
+    rerun = Rerun("rows.csv", 4, settings=to_dict(configure(preset, "gedi", n_features=3072, image_shape=(32, 32, 3))))
+    found = {judgement.ability: judgement for judgement in judge(replace(FINE, sample_test=1.0), rerun)}
+    assert said in found["samples"].advice
 
 
 def test_a_run_that_diverged_says_why_and_nothing_else():

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gedi.nets.mixture import SIZES
 from gedi.report.gaps import MOST
 from gedi.report.look import percent, short
 from gedi.report.measures import Measures
@@ -289,22 +290,33 @@ def _density(m: Measures, rerun: Rerun) -> list[Finding]:
 def _samples(m: Measures, rerun: Rerun) -> list[Finding]:
     if not m.has_density:
         return []
-    longer = rerun.fit(rerun.times(3, "step1.iterations") | rerun.times(2, "sampler.steps"))
+    remedy, command = _better_samples(rerun)
     found = _finding(
         "sample_test",
         m.sample_test,
         f"A test by nearest neighbours tells samples from data with {percent(m.sample_test)} accuracy "
         "(50\u00a0% is chance).",
-        "do not use the samples as data; train the density for longer",
-        longer,
+        f"do not use the samples as data; {remedy}",
+        command,
     )
     return found + _finding(
         "outside",
         m.outside,
         f"{percent(m.outside)} of the samples lie outside the range of the data.",
-        "do not use the samples as data; train the density for longer",
-        longer,
+        f"do not use the samples as data; {remedy}",
+        command,
     )
+
+
+def _better_samples(rerun: Rerun) -> tuple[str, str]:
+    """What to change, in words and as a command."""
+    more = rerun.times(8, "objective.generative.components")
+    if more and max(more.values()) <= max(SIZES):
+        return "let the density have more components", rerun.fit(more)
+    if more:  # it learns without chains
+        return "train for longer", rerun.fit(rerun.times(3, "step2.iterations"))
+    longer = rerun.times(3, "step1.iterations") | rerun.times(2, "sampler.steps")
+    return "train the density for longer", rerun.fit(longer)
 
 
 def _training(m: Measures, rerun: Rerun) -> list[Finding]:
