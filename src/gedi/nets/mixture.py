@@ -17,6 +17,7 @@ MOST_ROWS = 20_000  # of more rows, as many are used, spread evenly
 PCA_NUMBERS = 2**24  # in the rows that the principal directions are computed from
 OWN_DIRECTIONS = 50  # principal directions of a component, at most
 WHITENED = 50  # leading directions that components are looked for in, each with unit variance
+AT_ONCE = 1000  # rows
 HELD_OUT = 5  # every fifth row judges the number of components
 SMALLEST = 1e-3  # deviation in any direction
 NOTHING = -1e30  # log of the height of an unused component; averages of an infinite one would be undefined
@@ -84,7 +85,7 @@ class Mixture(nn.Module):
         self.axes.zero_()[:n_axes] = torch.as_tensor(pca.components_).to(self.axes)
         self.rest.fill_(float(pca.noise_variance_) + floor)
         places = torch.arange(0, len(x), math.ceil(len(x) / MOST_ROWS))
-        blocks = [(torch.as_tensor(x[block]).to(device) - self.mean) @ self.axes.T for block in places.split(1000)]
+        blocks = [(torch.as_tensor(x[block]).to(device) - self.mean) @ self.axes.T for block in places.split(AT_ONCE)]
         z = torch.cat(blocks).cpu()[:, :n_axes]
         found = _best(z.double(), len(self.component_weights), floor)
         self.component_weights.zero_()
@@ -111,9 +112,10 @@ class Mixture(nn.Module):
         options = {"generator": generator, "device": self.mean.device}
         c, k = self.components, torch.multinomial(self.component_weights, n, replacement=True, generator=generator)
         noise, elsewhere = (torch.randn((n, size), **options) for size in self.axes.shape)
-        root = c.rest[k].sqrt()[:, None]
-        along = torch.einsum("nrd,nd->nr", c.directions[k], noise) * (c.variances[k].sqrt() - root)
-        z = c.centres[k] + root * noise + torch.einsum("nr,nrd->nd", along, c.directions[k])
+        z = c.centres[k] + c.rest[k].sqrt()[:, None] * noise
+        for j in k.unique().tolist():
+            of_j, wider = k == j, c.variances[j].sqrt() - c.rest[j].sqrt()
+            z[of_j] += (noise[of_j] @ c.directions[j].T * wider) @ c.directions[j]
         elsewhere = elsewhere - (elsewhere @ self.axes.T) @ self.axes
         return self.mean + z @ self.axes + self.rest.sqrt() * elsewhere
 
@@ -154,7 +156,8 @@ def _best(z: torch.Tensor, most: int, floor: float) -> Components:
         return _components(z, _kmeans(whitened, 1), floor)
 
     def judged(k: int) -> float:
-        return float(log_density(z[judges], _components(z[~judges], _kmeans(whitened[~judges], k), floor)).mean())
+        found = _components(z[~judges], _kmeans(whitened[~judges], k), floor)
+        return float(torch.cat([log_density(some, found) for some in z[judges].split(AT_ONCE)]).mean())
 
     return _components(z, _kmeans(whitened, max(sizes, key=judged)), floor)
 
