@@ -53,6 +53,11 @@ class Density(nn.Module, ABC):
         """d log p / dx, one row per sample."""
         return score(self.log_density, x)
 
+    def live_score(self, x: torch.Tensor, apply: Callable[[Function, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """d log p / dx with its gradient for the weights; ``apply`` computes networks in the run's precision."""
+        x = x.requires_grad_()
+        return torch.autograd.grad(apply(self.log_density, x).sum(), x, create_graph=True)[0]
+
     def loss(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """CE(p, p_Psi) of Eq. 8 or a bound on it, averaged over the rows of ``x``; for models that can compute it."""
         raise NotImplementedError(f"{type(self).__name__} knows log p up to a constant only: its term has the loss.")
@@ -145,6 +150,11 @@ class UnnormalisedDensity(Density):
             return log_p[:, None]
         base = self.base(x)
         return torch.stack([log_p - base, base], dim=1)
+
+    def live_score(self, x: torch.Tensor, apply: Callable[[Function, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        x = x.requires_grad_()
+        gradient = torch.autograd.grad(apply(self.inside, x).sum(), x, create_graph=True)[0]
+        return self.framed_gradient(x.detach(), gradient)  # only f has weights to learn
 
     def framed_gradient(self, x: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
         """Add the gradients of the mixture and the walls to ``gradient``, which is that of f."""

@@ -46,6 +46,8 @@ class Mixture(nn.Module):
     axes: torch.Tensor  # principal directions of all data, orthonormal rows; zero if there are too few rows for them
     rest: torch.Tensor  # variance in all directions that are not axes
     offset: torch.Tensor  # makes the mean of log p over the fitted rows 0
+    component_weights: torch.Tensor
+    component_log_heights: torch.Tensor
 
     def __init__(self, n_features: int, n_axes: int, n_components: int) -> None:
         super().__init__()
@@ -187,7 +189,9 @@ def _components(z: torch.Tensor, labels: torch.Tensor, floor: float) -> Componen
 
 def _kmeans(x: np.ndarray, k: int) -> torch.Tensor:
     """Labels by k-means, none of them without rows."""
-    from sklearn.cluster import KMeans
+    from sklearn.cluster import k_means
 
-    labels = KMeans(k, n_init=1, max_iter=20, random_state=0).fit_predict(x) if k > 1 else np.zeros(len(x))
+    if k == 1:
+        return torch.zeros(len(x), dtype=torch.long)
+    labels = np.asarray(k_means(x, k, n_init=1, max_iter=20, random_state=0)[1])  # type: ignore[arg-type]
     return torch.from_numpy(np.unique(labels, return_inverse=True)[1])

@@ -157,13 +157,9 @@ class Denoising(Generative):
         return energy_density(net, support, base)
 
     def losses(self, views: Views) -> dict[str, Loss]:
-        def live_score(x: torch.Tensor) -> torch.Tensor:
-            x = x.requires_grad_()
-            energy = views.apply(views.net.density.inside, x).sum()
-            return views.net.density.framed_gradient(x.detach(), torch.autograd.grad(energy, x, create_graph=True)[0])
-
         x = views.x[: max(1, MOST_NUMBERS // views.x.shape[1])]
-        error = denoising_error(live_score, x, views.data_noise, views.noise)
+        density = views.net.density
+        error = denoising_error(lambda x: density.live_score(x, views.apply), x, views.data_noise, views.noise)
         return {"denoising": Loss(views.gather(error.reshape(1)).mean(), self.weight)}
 
 
