@@ -13,7 +13,7 @@ from gedi.data.scaled_rows import Rows
 
 SIZES = (1, 8, 64)  # numbers of components that are tried, up to the most that is allowed
 FEWEST_ROWS = 20  # per component
-MOST_ROWS = 60_000  # of more rows, as many are used, spread evenly
+MOST_ROWS = 20_000  # of more rows, as many are used, spread evenly
 PCA_NUMBERS = 2**24  # in the rows that the principal directions are computed from
 OWN_DIRECTIONS = 50  # principal directions of a component, at most
 WHITENED = 50  # leading directions that components are looked for in, each with unit variance
