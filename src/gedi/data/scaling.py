@@ -67,9 +67,12 @@ class Scaler:
         """Rows in the user's units -> scaled float32 rows."""
         centre, scale = self._fitted(x)
         x = np.asarray(x)
-        if x.dtype == np.uint8 and scale.ndim == 0 and (centre == centre[0]).all():  # the same numbers, looked up
-            return np.clip((np.arange(256.0) - centre[0]) / scale, -FAR, FAR).astype(np.float32)[x]
         scaled = np.empty(x.shape, np.float32)
+        if x.dtype == np.uint8 and scale.ndim == 0 and (centre == centre[0]).all():  # the same numbers, looked up
+            table = np.clip((np.arange(256.0) - centre[0]) / scale, -FAR, FAR).astype(np.float32)
+            for start, block in row_blocks(x, max(1, BLOCK // x.shape[1])):
+                scaled[start : start + len(block)] = table[block]
+            return scaled
         done = 0
         for block in _float64_blocks(x):
             scaled[done : done + len(block)] = np.clip((block - centre) / scale, -FAR, FAR)
