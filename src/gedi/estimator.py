@@ -21,6 +21,7 @@ from gedi.data.cell_values import pandas
 from gedi.data.checks import check_rows
 from gedi.data.given import as_rows, encoded, is_frame, needs_recipe
 from gedi.data.mixed import read_frame
+from gedi.data.one_hot import categories
 from gedi.errors import ConfigError, DataError
 from gedi.settings import AUTO
 from gedi.training.methods import METHODS
@@ -144,7 +145,8 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         asked = cast("Any", self.n_clusters)
         is_auto = _is_auto(asked)
         rows = check_rows(given, n_clusters=1 if is_auto else asked, fewest_clusters=1, images=image_shape is not None)
-        config = self.settings(rows.shape[1], image_shape, has_words=table is not None and bool(table.words))
+        words = categories(rows, table, images=image_shape is not None)
+        config = self.settings(rows.shape[1], image_shape, has_words=bool(words))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         number = find_number(rows, config, seed) if is_auto else None
         n_clusters: int = asked if number is None else number.chosen

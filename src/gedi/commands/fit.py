@@ -18,6 +18,8 @@ from gedi.settings import AUTO, make
 from gedi.training.hardware import Hardware
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from gedi.data import Dataset
     from gedi.runs import Plan
     from gedi.training.build import Prepared
@@ -41,7 +43,7 @@ def run_fit(args: argparse.Namespace) -> None:
     reading = {"label_column": args.label_column, "drop": args.drop, "raw": args.raw, "skip_broken": args.skip_broken}
     data = load(args.data, seed=args.seed, **reading)
     rows = _checked(data, 2 if args.n_clusters == AUTO else args.n_clusters)
-    config = _settings(args, rows.shape[1], data)
+    config = _settings(args, rows, data)
     check_outliers(args.outliers, config)
     begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
     n_clusters, number = _number(args, rows, config, begun)
@@ -223,15 +225,17 @@ def _fingerprints(rows: Any, data: Dataset) -> tuple[str, str | None]:
     return fingerprint(rows), None if data.groups is None else fingerprint(data.groups)
 
 
-def _settings(args: argparse.Namespace, n_features: int, data: Dataset) -> TrainingConfig:
+def _settings(args: argparse.Namespace, rows: np.ndarray, data: Dataset) -> TrainingConfig:
+    from gedi.data.one_hot import categories
     from gedi.objectives.symbolic import constraint_change
     from gedi.training.presets import configure
 
     constrained = constraint_change(Path(args.constraint)) if args.constraint else {}
     # Twice: the file may set the weight of a constraint that only the flag names, but the flag's rule wins.
     changes = [constrained, _config_file(args.config), constrained, args.changes]
-    shape = {"image_shape": data.image_shape, "has_words": data.table is not None and bool(data.table.words)}
-    return configure(args.preset, args.method, *changes, n_features=n_features, **shape)
+    words = categories(rows, data.table, images=data.image_shape is not None)
+    shape = {"image_shape": data.image_shape, "has_words": bool(words)}
+    return configure(args.preset, args.method, *changes, n_features=rows.shape[1], **shape)
 
 
 def _config_file(path: str | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import torch
 from gedi.data import Scaler, TableRecipe
 from gedi.data.augment import Augment, row_augmentation
 from gedi.data.neighbours import nearest_neighbours
+from gedi.data.one_hot import categories
 from gedi.data.scaled_rows import Rows, scaled
 from gedi.data.streaming import is_mapped
 from gedi.data.symmetry import is_mirrored
@@ -58,7 +59,7 @@ def prepare(
     columns of a table the features come from.
     """
     grouped = find_groups(config.objective, len(x), n_clusters, groups)
-    words = [] if table is None else table.words
+    words = categories(x, table, images=image_shape is not None)
     scaler = Scaler().fit(x, mode=config.scaling, together=words)
     rows = scaled(x if grouped is not None else enough_rows(x, config), scaler)
     if words:
