@@ -13,7 +13,7 @@ from gedi.data.scaled_rows import Rows
 
 SIZES = (1, 8, 64)  # numbers of components that are tried, up to the most that is allowed
 FEWEST_ROWS = 20  # per component
-MOST_ROWS = 20_000  # of more rows, as many are used, spread evenly
+MOST_ROWS = 60_000  # of more rows, as many are used, spread evenly
 PCA_NUMBERS = 2**24  # in the rows that the principal directions are computed from
 OWN_DIRECTIONS = 50  # principal directions of a component, at most
 WHITENED = 50  # leading directions that components are looked for in, each with unit variance
@@ -144,9 +144,9 @@ def _by_component(z: torch.Tensor, c: Components) -> tuple[torch.Tensor, torch.T
     directions = c.directions * (1 / c.rest[:, None] - 1 / c.variances).clamp_min(0.0).sqrt()[:, :, None]
     ends = torch.einsum("krd,kd->kr", directions, c.centres)
     flat = directions.flatten(0, 1)
-    along = (z @ flat.T).unflatten(1, ends.shape) - ends
+    along = torch.addmm(-ends.flatten(), z, flat.T).unflatten(1, ends.shape)
     apart = torch.cdist(z, c.centres, compute_mode="donot_use_mm_for_euclid_dist").square() / c.rest
-    return c.log_heights - (apart - along.square().sum(2)) / 2, along, flat
+    return c.log_heights - (apart - torch.linalg.vector_norm(along, dim=2).square()) / 2, along, flat
 
 
 def _best(z: torch.Tensor, most: int, floor: float) -> Components:

@@ -104,7 +104,8 @@ def choose_clusters(run: Engine) -> None:
 
 def learned_neighbours(run: Engine) -> torch.Tensor:
     """Neighbours of every row in the embedding, where rows of other clusters are further away, [rows, k]."""
-    h = F.normalize(run.of_all(run.state.average.embed))
+    average = run.state.average
+    h = F.normalize(run.of_all(lambda x: run.apply(average.embed, x)))
     return neighbour_table(h, run.config.augment.neighbours).to(run.x.device)
 
 
@@ -112,7 +113,8 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     """The best candidate, its labels of all rows, and the judgement of each candidate: 0 is best, 1 is chance."""
     candidates = {}
     if has_head:
-        candidates[HEAD] = run.of_all(lambda x: run.state.average.scores(x).argmax(1)).cpu().numpy()
+        scores = run.state.average.scores
+        candidates[HEAD] = run.of_all(lambda x: run.apply(scores, x).argmax(1)).cpu().numpy()
     for i, kind in enumerate(run.config.heads.starts):
         candidates[kind] = find_start(run, kind) if run.state.starts is None else run.state.starts[i].cpu().numpy()
     if len(candidates) == 1:

@@ -28,7 +28,8 @@ from gedi.training.world import World
 
 WINDOW = 50  # iterations between lines of history, and between checks for a settled curve
 CURVES = {"step1": "denoising_error", "step2": "objective"}  # what has to settle before a stage may be shortened
-LOOKED_AT = 1000  # rows that the density is evaluated on
+LOOKED_AT = 1000  # rows that the density is evaluated on ...
+LOOKED_AT_NUMBERS = 2**18  # ... or as many as have so many values, if that is less
 RESOLUTION = 0.01  # noise on them, if the density sees data without noise
 SMOOTHING = 0.98  # decay of the smoothed objective
 
@@ -175,7 +176,7 @@ class Engine:
         """The denoising error of the averaged density, on the same rows and with the same noise every time."""
         fixed = torch.Generator().manual_seed(0)
         noise, average = self.config.sampler.data_noise or RESOLUTION, self.state.average
-        rows = min(LOOKED_AT, average.encoder.rows_at_once)  # at most one pass: images are large
+        rows = min(LOOKED_AT, LOOKED_AT_NUMBERS // self.x.shape[1] + 1, average.encoder.rows_at_once)
         x = torch.as_tensor(self.x[distinct(len(self.x), rows, fixed)]).cpu()
         return float(denoising_error(lambda rows: average.score(rows.to(self.x.device)).cpu(), x, noise, fixed))
 
