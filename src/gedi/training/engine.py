@@ -30,6 +30,7 @@ WINDOW = 50  # iterations between lines of history, and between checks for a set
 CURVES = {"step1": "denoising_error", "step2": "objective"}  # what has to settle before a stage may be shortened
 LOOKED_AT = 1000  # rows that the density is evaluated on ...
 LOOKED_AT_NUMBERS = 2**18  # ... or as many as have so many values, if that is less
+MANY_ROWS = 10_000  # enough to see which clusters are in use
 RESOLUTION = 0.01  # noise on them, if the density sees data without noise
 SMOOTHING = 0.98  # decay of the smoothed objective
 
@@ -196,7 +197,9 @@ class Engine:
     def _look_for_worries(self) -> None:
         values = dict(self.values)
         if any(term.has_clusters for term in self.config.objective.values()):  # otherwise there are none yet
-            used = self.of_all(lambda x: self.state.average.scores(x).argmax(1)).unique()
+            average, places = self.state.average, torch.arange(0, len(self.x), math.ceil(len(self.x) / MANY_ROWS))
+            blocks = places.to(self.x.device).split(average.encoder.rows_at_once)
+            used = torch.cat([average.scores(self.x[some]).argmax(1) for some in blocks]).unique()
             values["empty_clusters"] = float(self.n_clusters - len(used))
         for symptom in worries(values, n_clusters=self.n_clusters, max_drop=self.config.dam.max_drop):
             self.recovery.warn(symptom)
