@@ -22,13 +22,13 @@ from gedi.training.model import TrainedModel
 ROWS = 2_000  # examples: enough to compare with, and quick to search
 PICTURES = 500  # rows of images sent with a picture each
 NEAREST = 5
-VALUES = 8  # shown of a wide row
+VALUES = 8  # shown for a wide row
 FIRST = 12  # examples on the page before anything is dropped
 
 
 @dataclass(frozen=True, eq=False)
 class Examples(Answers):
-    """Rows in the user's units and the model's answers about them: training data if available, else samples."""
+    """Rows in the user's units and the model's answers about them: training data if available, otherwise samples."""
 
     kind: str  # in words, for the page
     names: list[str]  # of the rows: their numbers and ids
@@ -47,7 +47,7 @@ class Examples(Answers):
 
     @property
     def first(self) -> np.ndarray:
-        """Indices of the examples that the page begins with."""
+        """Indices of the examples that the page starts with."""
         return few(len(self.rows), FIRST)
 
 
@@ -77,7 +77,7 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
 
 
 def columns_shown(model: TrainedModel) -> list[str]:
-    """Names of the values shown of a row; none for images."""
+    """Names of the values shown for a row; none for images."""
     if model.image_shape is not None:
         return []
     if model.table is not None:
@@ -88,7 +88,7 @@ def columns_shown(model: TrainedModel) -> list[str]:
 def values_shown(
     model: TrainedModel, rows: np.ndarray, cells: Mapping[str, Sequence[Any]] | None = None
 ) -> list[list[Any]]:
-    """The values of rows in these columns: as in the file if ``cells`` has them, or else made from the features."""
+    """The values of rows in these columns: from the file if ``cells`` has them, otherwise decoded from features."""
     if model.image_shape is not None:
         return [[]] * len(rows)
     if model.table is None or (model.table.is_plain and not cells):

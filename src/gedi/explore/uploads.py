@@ -33,7 +33,7 @@ class Upload:
 
     rows: np.ndarray  # [n, d], as the model takes them
     names: list[str]  # their numbers and ids
-    cells: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])  # of a table: its columns as they are
+    cells: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])  # of a table: its columns, unchanged
     more: bool = False  # whether the file has more rows
 
 
