@@ -12,7 +12,7 @@ from gedi.training.cost import duration
 
 NAMED = 20  # unreadable files listed by name
 MOST_COLUMNS = 100  # in the table of how columns were read
-MOST_NUMBERS = 200  # numbers of clusters in a curve
+MOST_NUMBERS = 200  # points in the curve of scores
 COST_PARTS = {
     "sgld": "sampling (SGLD)",
     "dam": "walks (DAM)",

@@ -1,4 +1,4 @@
-"""Commands to paste: a run again, with something changed."""
+"""Commands to paste, to repeat a run with something changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Rerun:
     def fit(
         self, changes: Mapping[str, float] | None = None, *, n_clusters: int | None = None, afresh: bool = False
     ) -> str:
-        """The command that fits the same data with changed settings; ``afresh``: with the default ones.
+        """The command that fits the same data with changed settings; ``afresh``: starting from the defaults.
 
         >>> Rerun("rows.csv", 3).fit({"heads.random": 64}, n_clusters=4)
         'gedi fit rows.csv --n-clusters 4 --training.heads.random 64 --out RUN-2'
@@ -101,7 +101,7 @@ def _next_to(folder: Path) -> str:
 
 
 def _from_here(path: Path) -> str:
-    """Short where the command is likely to be pasted, and right everywhere else."""
+    """Relative inside the current folder, where the command is likely to be pasted; absolute elsewhere."""
     path, here = path.resolve(), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 

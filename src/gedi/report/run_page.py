@@ -1,4 +1,4 @@
-"""The report of one run: the answer first, then the pictures, then how it was found out."""
+"""The report of one run: the answer first, then the pictures, then how it was found."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES
 
 LARGEST_TABLE = 30  # clusters or labels in the table of clusters against labels
-LISTED = 20  # clusters on the first screen; the others are folded away
-LABEL_VIEW = 100  # labels that the map still shows in colours of their own
+LISTED = 20  # clusters on the first screen; the rest are folded away
+LABEL_VIEW = 100  # with more labels, the map has no view of them
 
 
 def run_page(run: RunView) -> str:
@@ -62,7 +62,6 @@ def run_page(run: RunView) -> str:
         "sample": run.sample,
         "kind": run.kind,
         "unsure": UNSURE,
-        "sheet": None,
     }
     if run.answers is not None:
         lines = cluster_lines(run, run.answers) if run.measures.has_clusters else []

@@ -1,6 +1,6 @@
 """Is the model any good? Judged without labels, in plain words, with a command to try if it is not.
 
-Clusters are judged by the rows around them and beside cheap rivals, never by the model's certainty alone: a network is
+Clusters are judged by the rows around them and against cheap rivals, never by the model's certainty alone: a network is
 certain of any cut it has learned. Every threshold is in `LIMITS`; `gedi reproduce table-verdict` compares the grades
 with the truth where it is known. They prove nothing: clusters can be real and still not be the ones you want.
 """
@@ -21,7 +21,7 @@ from gedi.training.choice import HEAD
 
 GOOD, FAIR, POOR, UNGRADED = "good", "fair", "poor", "not graded"
 WORST_FIRST = (POOR, FAIR, GOOD, UNGRADED)
-TRIAL = 100  # iterations: a run of which no stage is at least this long only shows that everything works
+TRIAL = 100  # iterations: a run whose stages are all shorter only shows that everything works
 
 
 class Limit(NamedTuple):
@@ -41,8 +41,8 @@ class Limit(NamedTuple):
 LIMITS = {
     "crowding": Limit(0.50, 0.80),  # of the clusters' borders; an arbitrary cut has 0.5 (a line) to 1 or more
     "crowding_of_images": Limit(0.50, 0.80, FAIR),  # ... of images, whose pixels may not show gaps that are there
-    "hidden": Limit(0.20, 0.60),  # share of rows in clusters that fall into two
-    "behind": Limit(0.15, 0.50),  # crowding beyond that of the best rival
+    "hidden": Limit(0.20, 0.60),  # share of rows in clusters that split in two
+    "behind": Limit(0.15, 0.50),  # crowding above that of the best rival
     "confidence": Limit(0.90, 0.70, FAIR),  # mean probability of a row's own cluster: doubt counts, certainty does not
     "keeps_noise": Limit(0.90, 0.80),  # share of rows that stay in their cluster under a little noise
     "keeps_walk": Limit(0.90, 0.80),  # ... at the end of a DAM walk
@@ -87,7 +87,7 @@ class Judgement:
     ability: str
     findings: list[Finding] = field(default_factory=list)
     absent: str = ""  # why it is not graded
-    command: str = ""  # to paste if it is not graded, if there is one that helps
+    command: str = ""  # what to run if it is not graded, if any command helps
 
     @property
     def level(self) -> str:
@@ -208,7 +208,7 @@ def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
 
 
 def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
-    """What the rows around the clusters say, and whether rivals do better."""
+    """Whether gaps set the clusters apart, and whether rivals do better."""
     if m.own is None:
         return []
     gaps, crowding = m.own.gaps, m.own.crowding
@@ -222,7 +222,7 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     )
     text = (
         f"{said}: their borders are {short(crowding, 2)} times as crowded as the clusters themselves "
-        "(0: empty; 1: the rows could as well be cut elsewhere)."
+        "(0: empty; 1: an arbitrary cut would do as well)."
     )
     unseen = "pixels alone may not show gaps between images: look at the examples of each cluster"
     found = _finding(
@@ -312,8 +312,8 @@ def _better_samples(rerun: Rerun) -> tuple[str, str]:
     """What to change, in words and as a command."""
     more = rerun.times(8, "objective.generative.components")
     if more and max(more.values()) <= max(SIZES):
-        return "let the density have more components", rerun.fit(more)
-    if more:  # it learns without chains
+        return "give the density more components", rerun.fit(more)
+    if more:  # it trains without chains
         return "train for longer", rerun.fit(rerun.times(3, "step2.iterations"))
     longer = rerun.times(3, "step1.iterations") | rerun.times(2, "sampler.steps")
     return "train the density for longer", rerun.fit(longer)
@@ -332,13 +332,13 @@ def _training(m: Measures, rerun: Rerun) -> list[Finding]:
         rerun.fit(rerun.times(2, "sampler.steps")),
     )
     times = "once" if m.rollbacks == 1 else f"{m.rollbacks} times"
-    text = f"Training became unstable {times} and was set back." if m.rollbacks else "Training was stable throughout."
+    text = f"Training was unstable and rolled back {times}." if m.rollbacks else "Training was stable throughout."
     found += _finding("rollbacks", m.rollbacks, text, "train more slowly", slower)
     return found + [_warning(seen, remedy, rerun) for seen, remedy in m.warnings]
 
 
 def _warning(seen: str, remedy: str, rerun: Rerun) -> Finding:
-    """A warning during training, in plain words if we know it."""
+    """A warning during training, in plain words if it is a known one."""
     longer = rerun.fit(rerun.times(3, "step2.iterations"))
     if seen.startswith("L_DI"):
         return Finding(FAIR, "The clusters had hardly formed when training ended.", "train for longer", longer)
