@@ -28,13 +28,13 @@ class Budget:
     seeds: tuple[int, ...]
     gives_seeds: bool  # the user chose the number of seeds
     preset: str | None = None  # our settings; None: the defaults
-    rows: int | None = None  # training points, and test points; None: all
+    rows: int | None = None  # training points, and as many test points; None: all
     iterations: int | None = None  # cap on each step's iterations, even in the paper's settings; None: no cap
     dam_steps: tuple[int, ...] = paper.FIGURE_STEPS  # the values of T in figures
 
 
 class Request(NamedTuple):
-    """One call of `gedi reproduce`: the experiment, its budget, where files go, and what shows the progress."""
+    """One call of `gedi reproduce`: the experiment, its budget, where files go, and what shows progress."""
 
     name: str
     budget: Budget
