@@ -5,7 +5,7 @@
     python benchmarks/run.py --against v0.1.0 --only fits    # beside an earlier revision
     python benchmarks/run.py --quick                         # a minute: only checks that it runs
 
-All that is compared takes turns, and medians are compared. Run it on an idle machine: `wall / CPU` is near 1 there.
+Things that are compared take turns, and we compare medians. Run it on an idle machine: `wall / CPU` is near 1 there.
 Without --quick the numbers are written to results/laptop/bench.json, where docs/speed.md finds them.
 """
 
