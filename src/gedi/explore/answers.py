@@ -16,14 +16,13 @@ from gedi.data.pictures import thumbnail
 from gedi.errors import DataError
 from gedi.explore.uploads import Upload
 from gedi.report.data_sample import read_sample, sample_of
-from gedi.report.measures import Answers, few
+from gedi.report.measures import Answers
 from gedi.training.model import TrainedModel
 
 ROWS = 2_000  # examples: enough to compare with, and quick to search
 PICTURES = 500  # rows of images sent with a picture each
 NEAREST = 5
 VALUES = 8  # shown for a wide row
-FIRST = 12  # examples on the page before anything is dropped
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +43,6 @@ class Examples(Answers):
         """A row of pixels as a small PNG."""
         assert self.model.image_shape is not None
         return thumbnail(row, self.model.image_shape, *self.model.black_and_white)
-
-    @property
-    def first(self) -> np.ndarray:
-        """Indices of the examples that the page starts with."""
-        return few(len(self.rows), FIRST)
 
 
 def _places(said: Answers) -> np.ndarray:

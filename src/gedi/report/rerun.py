@@ -14,7 +14,7 @@ from typing import Any
 
 from gedi import runs
 from gedi.errors import GediError
-from gedi.report.look import number
+from gedi.report.look import number, setting
 from gedi.runs import Plan
 from gedi.training.presets import PRESETS, configure
 
@@ -48,9 +48,7 @@ class Rerun:
         """Settings multiplied by a factor; those that the run does not use are left out."""
         changes: dict[str, float] = {}
         for path in paths:
-            value: Any = self.settings
-            for name in path.split("."):
-                value = value.get(name) if isinstance(value, Mapping) else None
+            value = setting(self.settings, *path.split("."))
             if now := number(value):
                 changes[path] = round(factor * now) if isinstance(value, int) else factor * now
         return changes

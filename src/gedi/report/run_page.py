@@ -15,7 +15,7 @@ from gedi.report.answer import cluster_lines, column_table, row_texts, typical_t
 from gedi.report.charts import POINTS, Chart, View, matched
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
 from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures
-from gedi.report.look import literal, percent, short
+from gedi.report.look import literal, percent, setting, short
 from gedi.report.measures import UNSURE, Answers, few, guard_events
 from gedi.report.page import render
 from gedi.report.plane import plane_charts
@@ -44,8 +44,8 @@ def run_page(run: RunView) -> str:
         "candidate_names": CANDIDATES,
         "stages": records.stages(run),
         "has_choice": history.choice is not None,
-        "has_constraint": bool(records.setting(run.settings, "objective", "symbolic")),
-        "random_heads": records.setting(run.settings, "heads", "random"),
+        "has_constraint": bool(setting(run.settings, "objective", "symbolic")),
+        "random_heads": setting(run.settings, "heads", "random"),
         "labelled": None,
         "clusters": [],
         "typical": None,

@@ -288,8 +288,6 @@ def _density(m: Measures, rerun: Rerun) -> list[Finding]:
 
 
 def _samples(m: Measures, rerun: Rerun) -> list[Finding]:
-    if not m.has_density:
-        return []
     remedy, command = _better_samples(rerun)
     found = _finding(
         "sample_test",
