@@ -82,7 +82,8 @@ class Experiment:
         if jobs < 1:
             raise ConfigError(f"The number of worker processes must be at least 1, got {jobs}.")
         if data is not None and not self.takes_data:
-            raise ConfigError(f"{self.name} has its own data: --data is for {', '.join(_taking_data())}.")
+            others = ", ".join(name for name, experiment in EXPERIMENTS.items() if experiment.takes_data)
+            raise ConfigError(f"{self.name} has its own data: --data is for {others}.")
         request = Request(self.name, budget(scale, seeds, laptop_seeds=self.laptop_seeds), out, jobs, say, data)
         out.mkdir(parents=True, exist_ok=True)
         # Imported late: torch and matplotlib take seconds to import, and `gedi --help` must not wait for them.
@@ -119,10 +120,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("table-anomaly", "table_anomaly", takes_data=True),
     )
 }
-
-
-def _taking_data() -> list[str]:
-    return [name for name, experiment in EXPERIMENTS.items() if experiment.takes_data]
 
 
 def find(name: str) -> Experiment:
