@@ -1,4 +1,4 @@
-"""Inner loops beside other ways to do the same work: autograd, torchebm, and the bare matrix products."""
+"""Inner loops compared with other ways to do the same work: autograd, torchebm, and the bare matrix products."""
 
 from __future__ import annotations
 

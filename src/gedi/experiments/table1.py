@@ -61,7 +61,7 @@ class BestOf(Cell):
 
 
 def table1(request: Request) -> Outcome:
-    """Our numbers beside the paper's."""
+    """Our numbers next to the paper's."""
     budget = request.budget
     return tabulate(
         request,
@@ -124,7 +124,7 @@ def cells_of(budget: Budget, data: str, row: str) -> list[Cell]:
 
 
 def measure(cell: Cell, models: Path | None = None) -> Measured:
-    """One fit, or the best of several by its objective, with the numbers of the others beside it."""
+    """One fit, or the best of several by its objective, with the numbers of the others."""
     if not isinstance(cell, BestOf):
         return cells.measure(cell, models)
     data = cells.cell_data(cell)

@@ -1,4 +1,4 @@
-"""ADBench's tables with anomalies: GEDI's density and combined score beside scikit-learn's detectors."""
+"""ADBench's tables with anomalies: GEDI's density and combined score compared with scikit-learn's detectors."""
 
 from __future__ import annotations
 

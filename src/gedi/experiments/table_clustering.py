@@ -1,4 +1,4 @@
-"""Gagolewski's benchmark suite for clustering algorithms: GEDI's defaults beside scikit-learn's methods."""
+"""Gagolewski's benchmark suite for clustering algorithms: GEDI's defaults compared with scikit-learn's methods."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def table_clustering(request: Request) -> Outcome:
             "k-means and GMM: the best of 10 starts. Spectral: 10 nearest neighbours.",
             "Mean rank: a method's rank by mean ARI on each set (ties shared), averaged over the sets; 1 is best.",
             "Seconds: GEDI's processor time.",
-            "GEDI, own k: the number of clusters that GEDI found by itself, and the ARI of the fit with that number. "
+            "GEDI, own k: the number of clusters that GEDI found on its own, and the ARI of the fit with that number. "
             f"The last row counts the sets where this number is the reference's, or costs at most {NEAR:g} in ARI.",
             "We tuned the rule that chooses GEDI's clusters with the labels of 26 of these sets at seed 0; the "
             "suite's other sets were not used.",

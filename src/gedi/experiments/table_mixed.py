@@ -1,4 +1,4 @@
-"""Can the model use categories beside numbers? Tables with planted segments, compared with the alternatives."""
+"""Can the model use categories as well as numbers? Tables with planted segments, compared with the alternatives."""
 
 from __future__ import annotations
 

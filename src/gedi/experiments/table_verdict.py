@@ -1,4 +1,4 @@
-"""Can the verdict be trusted? Its grades of clusters beside the truth, on fits whose true clusters are known."""
+"""Can the verdict be trusted? Its grades compared with the truth, on fits whose true clusters are known."""
 
 from __future__ import annotations
 

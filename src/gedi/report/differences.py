@@ -44,7 +44,7 @@ class Column:
         return short(value, 4) if self.recipe is None else str(self.recipe.shown(value))
 
     def pair(self, first: float, second: float) -> tuple[str, str]:
-        """Two numbers or dates beside each other, with their unit."""
+        """Two numbers or dates to show side by side, with their unit."""
         if self.recipe is None:
             return side_by_side(first, second)
         if self.recipe.kind == "date":
@@ -58,7 +58,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Difference:
-    """A cluster beside all other rows, in one column."""
+    """How a cluster differs from all other rows in one column."""
 
     column: str
     strength: float  # in standard deviations of the column; negative if the cluster has less

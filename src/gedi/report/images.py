@@ -1,4 +1,4 @@
-"""Images in a report: exemplars of every cluster, samples beside their nearest training images, thumbnails."""
+"""Images in a report: exemplars of every cluster, samples with their nearest training images, thumbnails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gedi.training.model import TrainedModel
 EXEMPLARS = 8  # per cluster, of either kind
 MOST_CLUSTERS = 100  # with exemplars on the page
 SAMPLES = 48
-COMPARED, NEAREST = 10, 3  # samples, and training images beside each
+COMPARED, NEAREST = 10, 3  # samples, and training images shown with each
 THUMBNAILS = 1_000
 SIDES = (160, 120, 80, 56, 40, 28, 20, 14, 8)  # in pixels; the largest that fits is used
 LARGEST_SIDE = 40  # pixels of a thumbnail

@@ -21,7 +21,7 @@ from gedi.training.presets import PRESETS, configure
 
 @dataclass(frozen=True)
 class Rerun:
-    """How a run was started, as far as its folder tells."""
+    """How a run was started, as far as its folder shows."""
 
     data: str = "DATA"
     n_clusters: int = 2

@@ -263,7 +263,7 @@ def _embedding(m: Measures, rerun: Rerun) -> list[Finding]:
         "rank_share",
         min(1.0, m.effective_rank / needed),
         f"It uses {m.effective_rank:.1f} of {m.dimensions} dimensions; {m.n_clusters} clusters need about {needed}.",
-        "train a finer auxiliary clustering beside the clusters",
+        "train a finer auxiliary clustering alongside the clusters",
         rerun.fit(rerun.times(2, "heads.neutral", "step2.iterations")),
     )
 
