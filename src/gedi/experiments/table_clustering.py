@@ -151,17 +151,17 @@ _seconds = number("seconds", "gedi", form=".0f")
 
 def _auto(results: Results, row: tuple[Any, ...]) -> str:
     """The number found and its ARI; in the last rows, their mean, and how many numbers are right or as good."""
-    sets = list(dict.fromkeys(name for name, _ in results.cells))
-    aris = {
-        name: (results.groups[name, AUTO]["ari"]["mean"], results.groups[name, "gedi"]["ari"]["mean"]) for name in sets
-    }
+    sets = dict.fromkeys(name for name, _ in results.cells)
+
+    def k(name: str, method: str) -> int:
+        return results.cells[name, method][0].n_clusters
+
+    def ari(name: str, method: str) -> float:
+        return results.groups[name, method]["ari"]["mean"]
+
     if row[0] == MEAN:
-        return f"{statistics.fmean(own for own, _ in aris.values()):.3f}"
+        return f"{statistics.fmean(ari(name, AUTO) for name in sets):.3f}"
     if row[0] == RANK:
-        found = {name: results.cells[name, AUTO][0].n_clusters for name in sets}
-        good = [
-            found[name] == results.cells[name, "gedi"][0].n_clusters or aris[name][0] >= aris[name][1] - NEAR
-            for name in sets
-        ]
+        good = [k(name, AUTO) == k(name, "gedi") or ari(name, AUTO) >= ari(name, "gedi") - NEAR for name in sets]
         return f"{sum(good)} of {len(sets)}"
-    return f"{results.cells[row[0], AUTO][0].n_clusters}: {aris[row[0]][0]:.2f}"
+    return f"{k(row[0], AUTO)}: {ari(row[0], AUTO):.2f}"

@@ -64,14 +64,7 @@ def cases(request: Request) -> list[VerdictCell]:
     right = {"moons": 2, "circles": 2, "rings": 3, "spirals": 2, "smile": 4, "blobs": 5, "clouds": 4}
     right |= {"clouds that touch": 4, "clouds that overlap": 4, "unequal clouds": 4, "stretched clouds": 3}
     right |= {"clouds, 12 columns": 5, "mixed table": 4, "mixed table, vague": 4}
-    wrong = [
-        ("moons", 4),
-        ("circles", 3),
-        ("blobs", 3),
-        ("blobs", 8),
-        ("mixed table", 2),
-        ("clouds, 12 columns", 8),
-    ]
+    wrong = [("moons", 4), ("circles", 3), ("blobs", 3), ("blobs", 8), ("mixed table", 2), ("clouds, 12 columns", 8)]
     noise = [("uniform noise", 2), ("uniform noise", 4), ("uniform noise, 5 columns", 3)]
     noise += [("one Gaussian", 3), ("one Gaussian, 10 columns", 4)]
 
