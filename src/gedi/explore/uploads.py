@@ -93,7 +93,7 @@ def _check_text(body: bytes, name: str) -> None:
         is_text = False
     if not is_text:
         raise DataError(
-            f"{name} cannot be read as data: drop a .csv or .tsv file in UTF-8, an .npy, an .npz, a PNG or a JPEG."
+            f"{name} cannot be read as data: drop a .csv or .tsv file in UTF-8, an .npy or .npz file, a PNG or a JPEG."
         )
 
 

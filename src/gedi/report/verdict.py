@@ -187,7 +187,7 @@ def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
         "keeps_noise",
         m.keeps_noise,
         f"{percent(m.keeps_noise)} of the rows keep their cluster when a little noise is added.",
-        "train for longer, with more attempts that compete",
+        "train for longer, with more competing attempts",
         longer,
     )
     found += _finding(
@@ -213,7 +213,7 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
         return []
     gaps, crowding = m.own.gaps, m.own.crowding
     if crowding is None:
-        text = "All clusters but one are too small to tell whether gaps lie around them."
+        text = "At most one cluster is large enough to tell whether a gap lies around it."
         return _finding("crowding", MOST, text, "let more attempts compete", longer)
     crowded = len(gaps.crowded)
     fewer = max(2, m.n_clusters - max(1, crowded // 2))
@@ -247,7 +247,7 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
         f"{RIVALS.get(name, name)} on the same rows {'finds clearer gaps' if better else 'finds no clearer gaps'} "
         f"(crowding {short(rival, 2)}, ours {short(crowding, 2)}; agreement {percent(m.best_rival[1].agreement)})."
     )
-    return found + _finding("behind", behind, text, "train for longer, with more attempts that compete", longer)
+    return found + _finding("behind", behind, text, "train for longer, with more competing attempts", longer)
 
 
 def _embedding(m: Measures, rerun: Rerun) -> list[Finding]:
@@ -292,7 +292,7 @@ def _samples(m: Measures, rerun: Rerun) -> list[Finding]:
     found = _finding(
         "sample_test",
         m.sample_test,
-        f"A test by nearest neighbours tells samples from data with {percent(m.sample_test)} accuracy "
+        f"A nearest-neighbour test tells samples from data with {percent(m.sample_test)} accuracy "
         "(50\u00a0% is chance).",
         f"do not use the samples as data; {remedy}",
         command,
