@@ -1,4 +1,4 @@
-"""Which encoder learns most from photographs in the same time? The default recipe with each, for equal minutes.
+"""Which encoder learns most from photographs in the same time? The default recipe with each, for the same minutes.
 
     python benchmarks/encoders.py                    # CIFAR-10, 3 minutes each
     python benchmarks/encoders.py --minutes 10
@@ -31,7 +31,7 @@ ENCODERS = {
 
 
 def trained(data: str, encoder: str, features: int, minutes: float, run: Path) -> dict[str, Any]:
-    """Fit for about so many minutes, and measure."""
+    """Fit for about this many minutes, and measure."""
     from gedi import data as gedi_data
     from gedi import runs
     from gedi.evaluation import knn_accuracy

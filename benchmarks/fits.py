@@ -1,4 +1,4 @@
-"""Whole fits, each in a process of its own on one thread: ours, an earlier revision of ours, and other libraries."""
+"""Whole fits, each in its own process on one thread: ours, an earlier revision of ours, and other libraries."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from loops import Skipped
 HERE = Path(__file__).resolve().parent
 DATA = ("moons", "circles", "digits", "curved", "mnist")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-SPECTRAL_ROWS = 20_000  # its k-nearest-neighbour graph is cheap, but its eigenvectors take minutes beyond
+SPECTRAL_ROWS = 20_000  # its k-nearest-neighbour graph is cheap, but beyond this its eigenvectors take minutes
 GMM_FEATURES = 100  # full covariances of more features take hours
-EARLIER_ROWS = 100_000  # of growth; earlier revisions may take hours for more
+EARLIER_ROWS = 100_000  # in growth; earlier revisions may take hours for more
 Run = tuple[Path, str]  # the checkout whose gedi is on the path, and who fits
 
 
@@ -136,7 +136,7 @@ def _fit(source: Path, words: list[str], limit: float) -> dict[str, float]:
 
 def _environment(source: Path) -> dict[str, str]:
     one = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")}
-    # What is on the path already stays, behind our own code: peers may be installed there.
+    # The existing path stays, after our own code: peers may be installed there.
     path = os.pathsep.join([str(source / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
     return os.environ | one | {"PYTHONPATH": path}
 

@@ -1,4 +1,4 @@
-"""Algorithm 2 of the paper in plain PyTorch, line by line: what an iteration costs if nothing is done about speed.
+"""Algorithm 2 of the paper in plain PyTorch, line by line: what an iteration costs without any optimisation.
 
 Sizes, weights and constants are those of the paper (Appendix G); beta, the temperatures and the iterations of Sinkhorn,
 which it does not give, are those of our preset `paper`. It is here for its time, not for its results.

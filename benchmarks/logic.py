@@ -1,4 +1,4 @@
-"""Speed of constraints beside other libraries, on one thread of this machine; --out writes numbers and a picture.
+"""Speed of constraints compared with other libraries, on one thread; --out writes numbers and a picture.
 
 klay and DeepProbLog are measured if they are installed (`pip install klaycircuits`; `pip install --no-deps
 deepproblog`, whose torchvision is not needed here).

@@ -1,4 +1,4 @@
-"""Inner loops beside the same work done otherwise: by autograd, by torchebm, and by the bare matrix products."""
+"""Inner loops compared with other ways to do the same work: autograd, torchebm, and the bare matrix products."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def resnet(repeats: int) -> dict[str, Any]:
     few = max(2, repeats // 20)
     peak = sgemm_peak(few)
     ours = alternating({"ours": step}, few)["ours"]
-    at_peak = 2 * counter.get_total_flops() / peak / 1e6  # the gradient of a convolution takes as many as itself
+    at_peak = 2 * counter.get_total_flops() / peak / 1e6  # a gradient takes as many flops as the convolution
     return against(
         "input gradient of ResNet-8, F = 128, batch 64", {"ours": ours, "the same flops at sgemm peak": at_peak}
     )[0]

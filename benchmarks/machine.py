@@ -19,7 +19,7 @@ PEERS = ("torchebm", "umap-learn")
 
 
 def alternating(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median milliseconds of a call of each function; they take turns, so that other work disturbs all alike."""
+    """Median milliseconds of a call of each function; they take turns, so that other work disturbs all equally."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for turn in range(repeats + 2):
         for name, function in functions.items():

@@ -1,9 +1,9 @@
-"""One fit in a process of its own, with the gedi on the path: its time, peak memory and scores, as a line of JSON.
+"""One fit in its own process, with the gedi on the path: its time, peak memory and scores, as a line of JSON.
 
     python benchmarks/one_fit.py gedi moons
     python benchmarks/one_fit.py gmm mixture --rows 100000
 
-Labels are only looked at after the fit.
+Labels are only used after the fit.
 """
 
 from __future__ import annotations

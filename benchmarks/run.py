@@ -1,11 +1,11 @@
-"""Speed on one thread of this machine, beside others and beside an earlier revision (`make bench AGAINST=REV`).
+"""Speed on one thread of this machine, compared with others and with an earlier revision (`make bench AGAINST=REV`).
 
     python benchmarks/run.py                                 # everything: hours
     python benchmarks/run.py --only loops,imports            # some parts
-    python benchmarks/run.py --against v0.1.0 --only fits    # beside an earlier revision
+    python benchmarks/run.py --against v0.1.0 --only fits    # against an earlier revision
     python benchmarks/run.py --quick                         # a minute: only checks that it runs
 
-All that is compared takes turns, and medians are compared. Run it on an idle machine: `wall / CPU` is near 1 there.
+Things that are compared take turns, and we compare medians. Run it on an idle machine: `wall / CPU` is near 1 there.
 Without --quick the numbers are written to results/laptop/bench.json, where docs/speed.md finds them.
 """
 

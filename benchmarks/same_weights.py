@@ -200,7 +200,7 @@ def run(source: Path, only: str) -> dict[str, str]:
 
 
 def checkout(revision: str, folder: Path) -> Path:
-    """The files of a revision, in a folder of their own."""
+    """The files of a revision, in ``folder``."""
     archive = subprocess.run(["git", "-C", str(ROOT), "archive", revision], stdout=subprocess.PIPE, check=True)
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
     return folder

@@ -1,10 +1,11 @@
-"""Do samples look like data? A default fit's samples beside an earlier revision's, by a net that knows the labels.
+"""Do samples look like data? Those of a default fit and of an earlier revision, judged by a net that knows the labels.
 
     python benchmarks/samples.py 631a9ee                   # MNIST
     python benchmarks/samples.py 631a9ee --data svhn
 
-Both revisions fit the training images without labels, in processes of their own, and draw as many samples. A small net
-of ours, trained with the labels, then compares them with the test images; training images and noise show the range.
+Both revisions fit the training images without labels, each in its own process, and draw the same number of samples. A
+small net of ours, trained with the labels, then compares them with the test images; training images and noise show the
+range.
 Writes results/laptop/samples-DATA.json and .png.
 """
 
@@ -45,12 +46,6 @@ def draw(source: Path, data: Path, out: Path) -> np.ndarray:
     return np.load(out)
 
 
-def grid(images: np.ndarray, side: int = 10) -> np.ndarray:
-    """The first images in a square."""
-    n, h, w, c = images[: side * side].shape
-    return images[:n].reshape(side, side, h, w, c).transpose(0, 2, 1, 3, 4).reshape(side * h, side * w, c)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("against")
@@ -59,6 +54,7 @@ def main() -> None:
     from PIL import Image
 
     from gedi.evaluation import sample_scores, train_recogniser
+    from gedi.report.images import tiled
 
     path = Path(os.environ["GEDI_DATA"]) / f"{args.data}.npz"
     with np.load(path) as file:
@@ -85,7 +81,7 @@ def main() -> None:
         "provenance": origin(10) | {"against": args.against, "seed": 0},
     }
     (RESULTS / f"samples-{args.data}.json").write_text(json.dumps(numbers, indent=1) + "\n")
-    Image.fromarray(grid(samples["gedi"]).squeeze()).save(RESULTS / f"samples-{args.data}.png")
+    Image.fromarray(tiled(samples["gedi"][:100], 10, gap=0).squeeze()).save(RESULTS / f"samples-{args.data}.png")
     print(json.dumps(numbers, indent=1))
 
 

@@ -271,7 +271,7 @@ def test_a_constant_column_warns_and_works():
         (X, {"method": "jemm"}, r"'jemm'.*\bjem\b"),
         (X, {"training": {"dam.stepps": 1}}, r"dam\.stepps.*nearest.*dam\.steps"),
         (X, {"training": {"dam.steps": "many"}}, r"dam\.steps"),
-        (X, {"n_init": 0}, "n_init must be positive"),
+        (X, {"n_init": 0}, "n_init must be a positive"),
         (X, {"n_init": 2.5}, r"n_init must be .* whole number, got 2\.5"),
     ],
 )

@@ -2,7 +2,7 @@
 
     python docs/examples/customers.py
 
-The table is made up, so there is an answer to compare with at the end: four segments, which it does not name.
+The table is made up from four segments that no column names, so the clusters can be compared with them at the end.
 """
 
 import pandas as pd

@@ -38,7 +38,7 @@ from gedi.training.hardware import Hardware
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS
 
-# By name: the classes live beside torch, and a wrong command should not wait for its import.
+# By name: importing the classes imports torch, and a mistyped command should not wait for that.
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
 DATA = "a name (see: gedi datasets), a .csv, .tsv, .xlsx, .parquet, .npy or .npz file, or a folder of images"
 RUN = "folder of a trained run"
@@ -97,7 +97,7 @@ def build_parser() -> Parser:
     data.add_argument("--raw", action="store_true", help="refuse tables that hold anything but numbers")
     data.add_argument("--skip-broken", action="store_true", help=SKIP)
     model = fit.add_argument_group("model")
-    help = "how many clusters to find; auto finds the number, too (default: auto)"
+    help = "how many clusters to find; auto also chooses the number (default: auto)"
     model.add_argument("--n-clusters", type=clusters, default=AUTO, metavar="C", help=help)
     named(model, "method", METHODS, "what to train (default: gedi); see gedi methods", default="gedi")
     named(model, "preset", PRESETS, PRESET)
@@ -139,17 +139,17 @@ def build_parser() -> Parser:
     sample.add_argument("-n", type=int, default=64, metavar="N", help="how many (default: 64)")
     sample.add_argument("--out", required=True, metavar="FILE", help=".npz, .csv, .parquet or .png")
     sample.add_argument("--seed", type=seed, default=0, help=SEED)
-    sample.add_argument("--fresh", action="store_true", help="start new chains instead of those that training left")
+    sample.add_argument("--fresh", action="store_true", help="start new chains instead of continuing those of training")
     sample.add_argument("--steps", type=natural, default=100, metavar="N", help="steps of each chain (default: 100)")
     sample.add_argument(
-        "--frames", type=natural, metavar="N", help="of images, a .png with N moments of every chain, one row per chain"
+        "--frames", type=natural, metavar="N", help="for images: a .png of every chain at N moments, one row per chain"
     )
 
     example = "gedi explore run --data rows.csv"
-    explore = command("explore", run_explore, "open the report in a browser, with a place to drop new data", example)
+    explore = command("explore", run_explore, "open the report in a browser, with a page to drop new data on", example)
     explore.add_argument("model", metavar="RUN", help=RUN)
     explore.add_argument(
-        "--data", metavar="DATA", help="where to look for nearest examples (default: the sample kept with the run)"
+        "--data", metavar="DATA", help="rows to search for nearest examples (default: the sample kept with the run)"
     )
     explore.add_argument("--port", type=port, default=0, help="1024 to 65535, or 0 for any free port (default: 0)")
     explore.add_argument("--no-browser", dest="browser", action="store_false", help="only print the URL")
@@ -171,7 +171,7 @@ def build_parser() -> Parser:
     report.add_argument("--ood", metavar="DATA2", help="out-of-distribution data to add to the histograms")
 
     example = "gedi reproduce table1"
-    reproduce = command("reproduce", run_reproduce, "make a table or figure, our numbers beside the paper's", example)
+    reproduce = command("reproduce", run_reproduce, "make a table or figure with our and the paper's numbers", example)
     reproduce.add_argument("name", metavar="NAME", help=", ".join(EXPERIMENTS))
     reproduce.add_argument("--scale", choices=SCALES, default="laptop", help="size of the runs (default: laptop)")
     reproduce.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: depends on the scale)")
@@ -187,7 +187,7 @@ def build_parser() -> Parser:
     fetch.add_argument("name", metavar="NAME", help="mnist, fashion-mnist, svhn, cifar10 or cifar100")
 
     example = 'eval "$(gedi completion bash)"'
-    completion = command("completion", run_completion, "print a script for the Tab key of your shell", example)
+    completion = command("completion", run_completion, "print a script for Tab completion in your shell", example)
     completion.add_argument("shell", choices=SHELLS, help="the script's language")
     completion.set_defaults(parser=parser)
     return parser
@@ -201,7 +201,7 @@ def named(group: argparse._ActionsContainer, name: str, names: Collection[str], 
 
 
 def hardware_flags(parser: Parser, *, defaults: bool) -> None:
-    """Flags that say what to train on. Without ``defaults``, those not given are None: the run's plan has them."""
+    """Flags that say what to train on. Without ``defaults``, flags not given are None: the run's plan has them."""
     kinds, group = types_of(Hardware), parser.add_argument_group("hardware")
 
     def add(flag: str, default: Any, help: str, **options: Any) -> None:

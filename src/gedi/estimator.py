@@ -44,8 +44,8 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
     """Cluster, embed, score and generate rows with one model trained without labels.
 
     Rows are arrays of numbers or pandas data frames. In a data frame, columns may have gaps, words, dates, and numbers
-    with units; ``model_.table`` says what became of each column. There is no ``partial_fit``: the scaling, the graph of
-    neighbours and the competition between cluster heads look at all rows, so new rows mean a new fit.
+    with units; ``model_.table`` says how each column was read. There is no ``partial_fit``: the scaling, the graph of
+    neighbours and the competition between cluster heads use all rows, so new rows mean a new fit.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         values; the rows of a group are consecutive, unless ``fit`` is given ``groups``.
     n_init : int or None
         How many cluster heads train side by side from random weights; the best one, by a measure without labels,
-        competes with quick clusterings of the rows, and the winner is trained on. None: as in the preset.
+        competes with quick clusterings of the rows, and training continues with the winner. None: as in the preset.
     outliers : float
-        The share of the training rows, those with the lowest density, that are left outside all clusters: their label
-        is -1, as is that of new rows with a density as low.
+        The share of the training rows, those with the lowest density, to leave outside all clusters: their label is
+        -1. So is the label of new rows with a density that low.
     training : mapping or None
         Settings to change, nested or by dotted path: ``{"dam.steps": 5}`` (docs/settings.md).
     random_state : int, RandomState or None
@@ -78,7 +78,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
     n_iter_ : int
         Iterations of both steps.
     objective_ : float or None
-        Smoothed objective of the cluster head that was chosen, lower is better; no labels are involved.
+        Smoothed objective of the chosen cluster head; lower is better. It uses no labels.
     model_ : TrainedModel
         The trained model: its settings (``config``), history, results and network.
     n_clusters_ : int
@@ -169,7 +169,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         from gedi.training.config import check_outliers
 
         if self.n_init is not None and (not isinstance(self.n_init, numbers.Integral) or self.n_init < 1):
-            raise ConfigError(f"n_init must be positive and a whole number, got {self.n_init!r}.")
+            raise ConfigError(f"n_init must be a positive whole number, got {self.n_init!r}.")
         constrained = {} if self.constraint is None else constraint_change(self.constraint)
         changes = [constrained, self.training or {}, {} if self.n_init is None else {"heads.random": int(self.n_init)}]
         shape: dict[str, Any] = {"n_features": n_features, "image_shape": image_shape, "has_words": has_words}
@@ -190,7 +190,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         return self._model().transform(self._rows(X))
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Unnormalised log density, higher is more typical; untrained in methods without a density."""
+        """Unnormalised log density; higher is more typical. Untrained in methods without a density."""
         return self._model().score_samples(self._rows(X))
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -198,13 +198,13 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         return float(self.score_samples(X).mean())
 
     def ood_score(self, X: Any) -> np.ndarray:
-        """-||d log p / dx||, higher is more in-distribution; untrained in methods without a density."""
+        """-||d log p / dx||; higher is more in-distribution. Untrained in methods without a density."""
         return self._model().ood_score(self._rows(X))
 
     def sample(self, n_samples: int = 1, *, random_state: int = 0) -> Any:
         """New rows [n_samples, d] drawn from the model's density; an image is a row of all its pixels.
 
-        After a fit on a data frame with other columns than plain numbers, a data frame with its columns and units.
+        After a fit on a data frame that is not all plain numbers, a data frame with the same columns and units.
         Methods without a density ("swav", "barlow", ...) never train it: their samples say nothing about the data.
         """
         model = self._model()
@@ -224,9 +224,9 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         return write_model_report(self._model(), self._rows_to_show(data), path)
 
     def plot(self, X: Any = None, ax: Axes | None = None) -> Axes:
-        """Draw rows by cluster, without ``X`` the training rows, and return matplotlib's axes.
+        """Draw rows by cluster (by default, the training rows) and return matplotlib's axes.
 
-        Two columns are drawn as they are, over the contours of the density; more, on a map of the embedding.
+        Two columns are drawn as they are, over the contours of the density; wider rows, on a map of the embedding.
         """
         from gedi.report.show import draw
 
@@ -374,5 +374,5 @@ def _sample_of(model: TrainedModel, rows: np.ndarray, name: str) -> DataSample:
 
 
 def _is_auto(n_clusters: object) -> bool:
-    """Whether the rows decide how many clusters there are; an array compared with a word would be an array."""
+    """Whether to find the number of clusters from the rows. Comparing an array with a word would give an array."""
     return n_clusters is None or (isinstance(n_clusters, str) and n_clusters == AUTO)

@@ -286,7 +286,7 @@ def test_draw_landscape_in_one_call(tmp_path):
     lengths = np.linalg.norm(np.diff(walks, axis=1), axis=2)
     assert np.isfinite(walks).all() and lengths.max() < 1.0
     three = GEDI(2, preset="smoke", training={"step1.iterations": 2, "step2.iterations": 2}).fit(np.c_[x, x[:, 0]])
-    with pytest.raises(DataError, match="two features, this one has 3"):
+    with pytest.raises(DataError, match="two features; this one has 3"):
         draw_landscape(three.model_, np.c_[x, x[:, 0]], tmp_path / "no.png", "three features")
 
 

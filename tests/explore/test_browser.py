@@ -61,7 +61,7 @@ def column(page, title):
 def test_the_page_begins_with_an_example(visit, server):
     page = visit(server)
     playwright.expect(page.locator("#name")).to_have_text("Example: 12 rows")
-    assert "Drop files of your own" in page.locator("#example").inner_text()
+    assert "Drop your own files" in page.locator("#example").inner_text()
     assert "with the columns feature 0, feature 1" in page.locator("#needs").inner_text()
     assert page.locator("#body tr").count() == 12
 

@@ -13,10 +13,8 @@ HERE, THERE = np.repeat([0, 1], 50), np.tile([0, 1], 50)
 
 def run(clusters=HERE, *, grade="good", crowding=0.2, n_clusters=2):
     judged = Judgement("clusters", [Finding(grade, f"They are {grade}.")] if grade else [], "a trial")
-    own = SimpleNamespace(crowding=crowding)
-    return SimpleNamespace(
-        clusters=clusters, judgements=[judged], measures=SimpleNamespace(own=own, n_clusters=n_clusters)
-    )
+    measures = SimpleNamespace(crowding=crowding, n_clusters=n_clusters)
+    return SimpleNamespace(clusters=clusters, judgements=[judged], measures=measures)
 
 
 def told(*runs, same=None):
@@ -45,5 +43,5 @@ def test_the_better_grade_wins_then_the_clearer_gaps():
         "b is best: its clusters are good. They are good.",
     )
     winner, why = told(run(crowding=0.5), run(THERE, crowding=0.1), run(THERE, grade="poor"))
-    assert winner == 1 and "crowding of its borders 0.1, of the next 0.5" in why
+    assert winner == 1 and "crowding of its borders 0.1, next run's 0.5" in why
     assert told(run(grade=None, crowding=0.0), run(THERE, grade="poor", crowding=0.9)).winner == 1

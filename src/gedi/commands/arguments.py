@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """'. Did you mean fit?', or nothing if no known name is near."""
+    """'. Did you mean fit?', or nothing if no known name is close."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f". Did you mean {near[0]}?" if near else ""
 
@@ -73,7 +73,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     """Take ``--training.a.b VALUE`` and ``--training.a.b=VALUE`` out: the other words, and {"a.b": value}.
 
-    They come out first because argparse would read the value of a flag it does not know as a positional argument.
+    They are removed first, because argparse would read the value of an unknown flag as a positional argument.
     """
     rest: list[str] = []
     changes: dict[str, Any] = {}
@@ -94,7 +94,7 @@ def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
 
 
 def number(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
-    """An argparse type: a number of a kind and range, which ``words`` describe."""
+    """An argparse type: a number of one kind in a range; ``words`` describe both."""
 
     def convert(text: str) -> Any:
         try:
@@ -112,7 +112,7 @@ def number(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[
 natural = number(int, lambda value: 0 <= value <= 10**6, "a whole number from 0 to 1,000,000")
 seed = number(int, lambda value: 0 <= value <= 2**31, f"a whole number from 0 to {2**31}")
 seconds = number(float, lambda value: 0 <= value < 1e7, "a number of seconds from 0 to 10,000,000")
-share = number(float, lambda value: 0 <= value < 1, "a share of at least 0 and below 1")
+share = number(float, lambda value: 0 <= value < 1, "at least 0 and below 1")
 minutes = number(float, lambda value: 0 < value < 1e6, "a number of minutes above 0 and below 1,000,000")
 port = number(int, lambda value: value == 0 or 1024 <= value <= 65535, "0 (any free port) or from 1024 to 65535")
 
@@ -131,7 +131,7 @@ def one_of(what: str, names: Iterable[str]) -> Callable[[str], str]:
 
 
 def clusters(text: str) -> int | str:
-    """A number of clusters, or the word that leaves it to the rows."""
+    """A number of clusters, or 'auto' to find it from the rows."""
     if text == AUTO:
         return AUTO
     try:
@@ -141,5 +141,5 @@ def clusters(text: str) -> int | str:
 
 
 def column_names(text: str) -> list[str]:
-    """Column names with commas between them; a name that contains a comma is quoted, as in the file."""
+    """Comma-separated column names; a name that contains a comma is quoted, as in the file."""
     return [name.strip() for line in csv.reader([text], skipinitialspace=True) for name in line if name.strip()]

@@ -1,4 +1,4 @@
-"""`gedi completion`: a script with which the shell completes commands, flags and files."""
+"""`gedi completion`: a script that lets the shell complete commands, flags and files."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gedi.training.build import Prepared
     from gedi.training.config import TrainingConfig
 
-# What a resumed run must keep, and the words for it.
+# What a resumed run must keep, and what messages call it.
 SAME = {"data": "data set", "label_column": "--label-column", "drop": "--drop", "raw": "--raw"}
 SAME |= {"skip_broken": "--skip-broken", "n_clusters": "--n-clusters", "method": "--method", "seed": "--seed"}
 SAME |= {"outliers": "--outliers", "minutes": "--minutes", "training": "preset or other settings"}
@@ -93,7 +93,7 @@ def run_fit(args: argparse.Namespace) -> None:
 def _number(
     args: argparse.Namespace, rows: Any, config: TrainingConfig, begun: Plan | None
 ) -> tuple[int, dict[str, Any]]:
-    """How many clusters to find: as asked for, as the run was begun, or as the rows say; and why."""
+    """How many clusters to find, and why: as asked for, as in the run to resume, or as found from the rows."""
     if args.n_clusters != AUTO:
         return args.n_clusters, {}
     if begun is not None:
@@ -140,7 +140,7 @@ def _continue_run(
     runs.check_resumable(folder, plan.settings, rows.shape[1], plan.n_clusters, data.image_shape, processes=processes)
     with runs.locked(folder) if is_first_process() else nullcontext():
         ready = _prepared(plan, data, rows)
-        if plan.minutes and plan.iterations is None:  # it was killed before its budget was turned into iterations
+        if plan.minutes and plan.iterations is None:  # killed before its time budget was turned into iterations
             plan, ready = _timed(folder, plan, ready, given=len(rows))
         _train(folder, plan, data, rows, ready, save_every)
 
@@ -198,7 +198,7 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
 
 
 def _hardware(args: argparse.Namespace, before: Hardware) -> Hardware:
-    """The hardware that the flags ask for; anything not given stays as before."""
+    """The hardware that the flags ask for; anything else stays as before."""
     given = {name: value for name in asdict(before) if (value := getattr(args, name)) is not None}
     return make(Hardware, asdict(before) | given, "--")
 
@@ -252,7 +252,7 @@ def _config_file(path: str | None) -> dict[str, Any]:
 
 
 def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Plan, Prepared]:
-    """Say what training on ``given`` rows will cost; with a budget of time, plan the iterations that fit in it."""
+    """Say what training on ``given`` rows will cost; with a time budget, plan the iterations that fit in it."""
     from gedi.training.config import with_iterations
     from gedi.training.cost import estimate, iterations_in_words
     from gedi.training.guard import DivergedError
@@ -269,7 +269,7 @@ def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Pl
             raise ConfigError(
                 "The cost could not be estimated, as a short trial diverged: leave out --minutes."
             ) from error
-        # The run itself will find out, and report it.
+        # If the run itself diverges, it will report that.
         say(err, f"{what}, {iterations_in_words(ready.config)}; the cost is unknown, as a short trial diverged")
         return plan, ready
     if plan.minutes:

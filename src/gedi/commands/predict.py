@@ -57,7 +57,7 @@ def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = F
 
 
 def _beside(columns: Mapping[str, np.ndarray], answers: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns of the input, then the answers; a column of the input that has the name of an answer is renamed."""
+    """Columns of the input, then the answers; an input column with the name of an answer is renamed."""
     return {f"{name} (input)" if name in answers else name: cells for name, cells in columns.items()} | answers
 
 
@@ -102,7 +102,7 @@ def run_sample(args: argparse.Namespace) -> None:
 
 
 def _write_frames(model: TrainedModel, args: argparse.Namespace, options: dict[str, Any]) -> None:
-    """Chains of images on their way, as a picture."""
+    """A picture of chains of images at several moments, one chain per row."""
     from gedi.data.output import new_file
     from gedi.report.images import write_samples
 

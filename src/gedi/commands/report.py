@@ -96,7 +96,7 @@ def write_run_report(folder: Path, data: Dataset | None, model: TrainedModel | N
 
 
 def write_demo_report(outcome: Outcome, folder: Path, trained: dict[str, tuple[Path, np.ndarray]]) -> list[Path]:
-    """The demo's page, and beside it one for each of its GEDI runs."""
+    """The demo's page, and next to it one for each of its GEDI runs."""
     from PIL import Image
 
     from gedi.data import Dataset

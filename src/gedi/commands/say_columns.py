@@ -1,4 +1,4 @@
-"""The small table with which `gedi fit` says what it made of each column."""
+"""The table in which `gedi fit` says how it read each column."""
 
 from __future__ import annotations
 

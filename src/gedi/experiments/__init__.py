@@ -28,13 +28,13 @@ class Budget:
     seeds: tuple[int, ...]
     gives_seeds: bool  # the user chose the number of seeds
     preset: str | None = None  # our settings; None: the defaults
-    rows: int | None = None  # training points, and test points; None: all
+    rows: int | None = None  # training points, and as many test points; None: all
     iterations: int | None = None  # cap on each step's iterations, even in the paper's settings; None: no cap
     dam_steps: tuple[int, ...] = paper.FIGURE_STEPS  # the values of T in figures
 
 
 class Request(NamedTuple):
-    """One call of `gedi reproduce`: the experiment, its budget, where files go, and what shows the progress."""
+    """One call of `gedi reproduce`: the experiment, its budget, where files go, and what shows progress."""
 
     name: str
     budget: Budget
@@ -82,7 +82,8 @@ class Experiment:
         if jobs < 1:
             raise ConfigError(f"The number of worker processes must be at least 1, got {jobs}.")
         if data is not None and not self.takes_data:
-            raise ConfigError(f"{self.name} has its own data: --data is for {', '.join(_taking_data())}.")
+            others = ", ".join(name for name, experiment in EXPERIMENTS.items() if experiment.takes_data)
+            raise ConfigError(f"{self.name} has its own data: --data is for {others}.")
         request = Request(self.name, budget(scale, seeds, laptop_seeds=self.laptop_seeds), out, jobs, say, data)
         out.mkdir(parents=True, exist_ok=True)
         # Imported late: torch and matplotlib take seconds to import, and `gedi --help` must not wait for them.
@@ -119,10 +120,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("table-anomaly", "table_anomaly", takes_data=True),
     )
 }
-
-
-def _taking_data() -> list[str]:
-    return [name for name, experiment in EXPERIMENTS.items() if experiment.takes_data]
 
 
 def find(name: str) -> Experiment:

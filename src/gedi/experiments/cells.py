@@ -73,7 +73,7 @@ class Cell:
     weights: tuple[float, float] | None = None  # moons: the share of points in each
     columns: int | None = None  # toys: pad to this many columns with thin noise, then rotate at random
     guarded: bool = True  # False: a run that diverges is still trained to the end
-    asks_cost: ClassVar[bool] = False  # announce the cost before the fit, and keep the estimate beside the time taken
+    asks_cost: ClassVar[bool] = False  # announce the cost before the fit, and keep the estimate with the time taken
 
     @property
     def key(self) -> str:

@@ -1,4 +1,4 @@
-"""`gedi demo`: GEDI beside k-means, SwAV and JEM on moons, circles and digits, and pictures of what it learned."""
+"""`gedi demo`: GEDI compared with k-means, SwAV and JEM on moons, circles and digits, with pictures."""
 
 from __future__ import annotations
 

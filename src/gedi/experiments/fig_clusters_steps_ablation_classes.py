@@ -61,7 +61,7 @@ def fig_steps(request: Request) -> Outcome:
     notes = [
         NOTE_RANDOM,
         NOTE_JEM,
-        "JEM and SwAV have no DAM: one fit per seed, drawn as a level line.",
+        "JEM and SwAV have no DAM: one fit per seed, drawn as a horizontal line.",
         "The paper prints this figure without numbers; the value at T = 10 is in its Table 1.",
     ]
     title = "NMI against the number of DAM steps T, on moons and circles"

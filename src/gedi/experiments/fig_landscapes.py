@@ -85,7 +85,7 @@ def draw_landscape(model: TrainedModel, x: np.ndarray, path: Path, title: str) -
 def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
     """Draw clusters, energy landscape, DAM walks and samples in a row of four axes."""
     if model.n_features != 2:
-        raise DataError(f"A landscape needs a model of two features, this one has {model.n_features}.")
+        raise DataError(f"A landscape needs a model with two features; this one has {model.n_features}.")
     x = np.asarray(x, dtype=np.float64)
     land = log_density_grid(model, x)
     clusters, energy, walks, samples = row

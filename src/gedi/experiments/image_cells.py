@@ -108,7 +108,7 @@ def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) 
 
 # ---- equal compute ----
 
-UPDATE, LOG_P, GRADIENT = 3, 1, 2  # forward passes that a weight update, log p, and its gradient in x cost
+UPDATE, LOG_P, GRADIENT = 3, 1, 2  # forward passes for a weight update, for log p, and for its gradient in x
 DENOISING = 10  # an update through the gradient in x, as measured on a CPU
 
 

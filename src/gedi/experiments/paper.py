@@ -1,4 +1,4 @@
-"""The paper's own numbers, as it prints them: results of the paper are in no other file."""
+"""The paper's own numbers, as printed. No other file has any."""
 
 from __future__ import annotations
 

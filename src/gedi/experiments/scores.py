@@ -152,7 +152,7 @@ def of_samples(cell: Cell, samples: dict[str, np.ndarray], data: CellData) -> Me
 
 @functools.cache
 def recogniser_of(dataset: str, rows: int | None, seed: int) -> Recogniser:
-    """A small net that has learned the labels of a cell's training images: one for all fits on them."""
+    """A small net that has learned the labels of a cell's training images; all fits on them share it."""
     train = load(dataset, n=rows, seed=seed)
     assert train.y is not None
     return train_recogniser(train.x, train.y)

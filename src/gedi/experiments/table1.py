@@ -47,7 +47,7 @@ PRINTED = {"jem": "jem", "swav": "swav", "literal": "gedi", "mechanism": "gedi",
 
 @dataclass(frozen=True)
 class BestOf(Cell):
-    """Several independent fits on the same rows, of which the one with the lowest objective is kept: no labels."""
+    """Several independent fits on the same rows, of which the one with the lowest objective is kept, without labels."""
 
     runs: int = RUNS
 
@@ -55,13 +55,13 @@ class BestOf(Cell):
         return super().settings() | {"runs": self.runs}
 
     def independent(self) -> list[Cell]:
-        """The single fits: they differ in their seeds alone."""
+        """The single fits, which differ only in their seeds."""
         one = Cell(**{field.name: getattr(self, field.name) for field in fields(Cell)})
         return [replace(one, seed=self.seed + 1_000 * run) for run in range(self.runs)]
 
 
 def table1(request: Request) -> Outcome:
-    """Our numbers beside the paper's."""
+    """Our numbers next to the paper's."""
     budget = request.budget
     return tabulate(
         request,
@@ -82,14 +82,14 @@ def table1(request: Request) -> Outcome:
         notes=[
             _lowest_of_default,
             "400 points to train on, all of them in every batch of the paper's settings, and 400 fresh ones to test: "
-            "moons times 2 with noise 0.1, circles times 3 with noise 0.08.",
-            "'literal' has the paper's settings (--preset paper) and one run, whatever becomes of it. 'best of "
-            f"{RUNS} by objective' keeps the one of {RUNS} independent runs with the same settings whose objective is "
-            "lowest at the end; labels are not used.",
-            "'objective' is the loss of the clusters that is compared, L_DI in the paper's settings: 0.69 is no "
+            "moons scaled by 2 with noise 0.1, circles scaled by 3 with noise 0.08.",
+            "'literal' is one run with the paper's settings (--preset paper), however it ends. 'best of "
+            f"{RUNS} by objective' keeps the one of {RUNS} independent runs with the same settings whose final "
+            "objective is lowest; labels are not used.",
+            "'objective' is the cluster loss that runs are compared by, L_DI in the paper's settings; 0.69 means no "
             "clusters. A low objective with a low NMI is a minimum with other clusters.",
-            "'left the guard's limits': how many fits, and where the first did. The paper's settings are trained to "
-            "the end all the same; a fit that is not a number any more counts as one cluster.",
+            "'left the guard's limits': how many fits did, and where the first did. The paper's settings are trained "
+            "to the end regardless; a fit whose values are no longer finite counts as one cluster.",
             "We tuned our default on other points of these shapes; table-robustness has more.",
             NOTE_JEM,
             "JEM has the settings of Appendix G (--preset paper-jem), with "
@@ -116,7 +116,7 @@ def cells_of_row(budget: Budget, data: str, row: str) -> list[Cell]:
 
 
 def cells_of(budget: Budget, data: str, row: str) -> list[Cell]:
-    """The same by our own settings, on our own toys: for the figures."""
+    """The same with our own settings, on our own toys, for the figures."""
     cell = Cell(data, 2, method="gedi" if row == "default" else row)
     if row != "default" and budget.scale == "paper":
         cell = replace(cell, preset="paper", guarded=False)
@@ -124,7 +124,7 @@ def cells_of(budget: Budget, data: str, row: str) -> list[Cell]:
 
 
 def measure(cell: Cell, models: Path | None = None) -> Measured:
-    """One fit, or the best of several by its objective, with the numbers of the others beside it."""
+    """One fit, or the best of several by its objective, with the numbers of the others."""
     if not isinstance(cell, BestOf):
         return cells.measure(cell, models)
     data = cells.cell_data(cell)

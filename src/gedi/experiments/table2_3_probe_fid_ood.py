@@ -48,8 +48,8 @@ def table2(request: Request) -> Outcome:
     """Table 2: clusters compared with the classes."""
     notes = [
         "The paper prints the best of 10 experiments.",
-        "There are 10, 10 and 100 clusters. SwAV and GEDI have their own. Barlow has none, and k-means on its "
-        "embeddings stands in; JEM has no embedding either, and k-means on enc(x) stands in.",
+        "There are 10, 10 and 100 clusters. SwAV and GEDI have their own. Barlow has none, so k-means on its "
+        "embeddings stands in; JEM has no embedding either, so k-means on enc(x) stands in.",
         NOTE_BATCHES,
         NOTE_COMPUTE,
         "GEDI uses the preset of the scale. The paper's preset has L_NF; the laptop preset does not.",
@@ -135,12 +135,12 @@ def table_ood(request: Request) -> Outcome:
     }
     notes = [
         "AUROC: the probability that a test image of the training data's kind scores higher than one of the other data "
-        "set, by s(x) = -||d log p / dx||, the paper's criterion, by log p, and by typicality, how near the terms "
-        f"of log p, energy and mixture, are to their medians over own test images. At most {MOST:,} images of each.",
+        "set: by s(x) = -||d log p / dx||, the paper's criterion; by log p; and by typicality, how near the terms of "
+        f"log p (energy and mixture) are to their medians over its own test images. At most {MOST:,} images of each.",
         "Barlow and SwAV train no density: theirs is an untrained energy head on a trained encoder.",
         NOTE_ROWS,
     ]
-    title = "Foreign images: trained on SVHN, CIFAR-10 or CIFAR-100, shown the two others"
+    title = "Foreign images: trained on SVHN, CIFAR-10 or CIFAR-100, shown the other two"
     rows = [(data, row, other) for data in CLASSES for row in PAPER_ROWS for other in paper.OOD[data]]
     return _table(request, title, PAPER_ROWS, columns, notes, rows=rows)
 
@@ -172,8 +172,8 @@ def _table(
 ) -> Outcome:
     """A table of methods on every data set.
 
-    ``chance`` is the row whose cluster sizes random labels have; the baselines' rows are then added, too. ``samples``:
-    the table includes the pictures of samples, and if there are Inception weights, fits without FID are measured again.
+    ``chance`` names the row whose cluster sizes the random labels have, and adds the baselines' rows. ``samples``: the
+    table includes the pictures of samples, and if there are Inception weights, fits without FID are measured again.
     """
     check_present()
     shown = [*methods, *(BASELINES if chance else ())]

@@ -1,10 +1,9 @@
-"""ADBench's tables with anomalies: GEDI's density and combined score beside scikit-learn's detectors."""
+"""ADBench's tables with anomalies: GEDI's density and combined score compared with scikit-learn's detectors."""
 
 from __future__ import annotations
 
 import functools
 import json
-import statistics
 import time
 import warnings
 from collections.abc import Mapping
@@ -14,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
@@ -25,9 +23,9 @@ from gedi.data import check_rows
 from gedi.errors import DataError
 from gedi.evaluation import auroc, outlier_scores
 from gedi.experiments import Outcome, Request
-from gedi.experiments.benchmark_cells import BenchmarkCell, benchmark_folder
+from gedi.experiments.benchmark_cells import RANK, BenchmarkCell, benchmark_folder, score_or_rank
 from gedi.experiments.cells import Cell, Measured, cells_of, fit_seed
-from gedi.experiments.tabulate import Results, Text, number, part, tabulate
+from gedi.experiments.tabulate import part, tabulate
 from gedi.files.writing import finite
 from gedi.training.config import check
 from gedi.training.fit import fit_rows
@@ -52,7 +50,7 @@ COLUMNS = {
     "LOF": ("lof", "auroc"),
     "GMM": ("gmm", "auroc"),
 }
-MEAN, RANK = "mean AUROC", "mean rank"  # the last rows
+MEAN = "mean AUROC"  # the row before the last
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def table_anomaly(request: Request) -> Outcome:
         columns={
             "table": part(),
             "rows": lambda results, row: "{:,} x {}".format(*shapes[row[0]]) if row[0] in shapes else "",
-            **{title: _score(*place) for title, place in COLUMNS.items()},
+            **{title: score_or_rank(place, list(COLUMNS.values()), MEAN) for title, place in COLUMNS.items()},
         },
         varies="split and fit both change",
         notes=[
@@ -104,7 +102,7 @@ def table_anomaly(request: Request) -> Outcome:
             "of its columns (gedi.evaluation.outlier_scores). GEDI, gradient: the paper's criterion.",
             f"GEDI uses its defaults with {N_CLUSTERS} clusters, on the columns as they are; the others see "
             "standardised columns.",
-            "We chose the combination with the labels of six of these tables in view.",
+            "We chose the combination using the labels of six of these tables.",
         ],
         measure=functools.partial(measure, folder=folder),
     )
@@ -152,7 +150,7 @@ def measure(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured
 
 
 def _rival(cell: Cell, data: Split) -> np.ndarray:
-    """How unusual the held-out rows are to a detector of scikit-learn, on standardised columns."""
+    """How unusual the held-out rows are to one of scikit-learn's detectors, on standardised columns."""
     scaler, settings = StandardScaler().fit(data.train), RIVALS[cell.method]
     train, test = np.asarray(scaler.transform(data.train)), np.asarray(scaler.transform(data.test))
     if cell.method == "neighbours":
@@ -161,18 +159,3 @@ def _rival(cell: Cell, data: Split) -> np.ndarray:
         return -LocalOutlierFactor(novelty=True, **settings).fit(train).score_samples(test)
     make = IsolationForest if cell.method == "forest" else GaussianMixture
     return -make(random_state=cell.seed, **settings).fit(train).score_samples(test)
-
-
-def _score(method: str, name: str) -> Text:
-    """A score's mean AUROC on the row's table, or over all tables, or its mean rank."""
-
-    def text(results: Results, row: tuple[Any, ...]) -> str:
-        if row[0] not in (MEAN, RANK):
-            return number(name, method)(results, row)
-        tables = dict.fromkeys(table for table, _ in results.cells)
-        places = list(COLUMNS.values())
-        scores = np.array([[results.groups[table, m][n]["mean"] for m, n in places] for table in tables])
-        mine, ranks = places.index((method, name)), rankdata(-scores.round(6), axis=1)
-        return f"{statistics.fmean(scores[:, mine]):.3f}" if row[0] == MEAN else f"{ranks[:, mine].mean():.2f}"
-
-    return text

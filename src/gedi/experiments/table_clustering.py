@@ -1,4 +1,4 @@
-"""Gagolewski's benchmark suite for clustering algorithms: GEDI's defaults beside scikit-learn's methods."""
+"""Gagolewski's benchmark suite for clustering algorithms: GEDI's defaults compared with scikit-learn's methods."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 from gedi.errors import DataError
 from gedi.experiments import Outcome, Request, cells
-from gedi.experiments.benchmark_cells import BenchmarkCell, benchmark_folder
+from gedi.experiments.benchmark_cells import RANK, BenchmarkCell, benchmark_folder, score_or_rank
 from gedi.experiments.cells import Cell, CellData, Fit, Measured, cells_of
 from gedi.experiments.tabulate import NAMES, Results, Text, number, part, tabulate
 from gedi.training.number import find_number
@@ -34,9 +33,10 @@ RIVALS: dict[str, tuple[Callable[..., Any], Settings]] = {
     "hdbscan": (HDBSCAN, {"copy": True}),
 }
 METHODS = ("gedi", *RIVALS)
-AUTO, NEAR = "auto", 0.05  # GEDI with a number of clusters of its own; what it may cost where the number is another
+PLACES = [(method, "ari") for method in METHODS]
+AUTO, NEAR = "auto", 0.05  # GEDI with the number of clusters it finds; the ARI that another number may cost
 CALLED = NAMES | {"gmm": "GMM", "hdbscan": "HDBSCAN"}
-MEAN, RANK = "mean ARI", "mean rank"  # the last rows
+MEAN = "mean ARI"  # the row before the last
 
 
 @dataclass(frozen=True)
@@ -77,21 +77,21 @@ def table_clustering(request: Request) -> Outcome:
             "set": part(),
             "rows": _of_set(lambda x, y: f"{len(x):,} x {x.shape[1]}", sets),
             "k": _of_set(lambda x, y: str(y.max()), sets),
-            **{CALLED[method]: _score(method) for method in METHODS},
+            **{CALLED[place[0]]: score_or_rank(place, PLACES, MEAN) for place in PLACES},
             "GEDI, own k": _auto,
             "seconds": lambda results, row: _seconds(results, row) if row[0] in sets else "",
         },
         varies="the fit changes",
         notes=[
-            "k is the number of clusters in the first reference labelling; every method is given it, except HDBSCAN, "
-            "which finds its own; the rows that it calls noise count as one more cluster.",
+            "k is the number of clusters in the first reference labelling. Every method is given k except HDBSCAN, "
+            "which finds its own number; the rows that it calls noise count as one more cluster.",
             "Rows that the reference marks as noise are clustered, but not scored.",
             "GEDI uses its defaults on the columns as they are; the others see standardised columns. "
             "k-means and GMM: the best of 10 starts. Spectral: 10 nearest neighbours.",
-            "Mean rank: the methods' ranks by mean ARI on each set, ties shared, and their mean; 1 is best.",
-            "Seconds are GEDI's, of processor time.",
-            "GEDI, own k: the number of clusters that GEDI found by itself, and the ARI of the fit with that number. "
-            f"The last row counts the sets where it is the reference's number, or costs at most {NEAR:g} of ARI.",
+            "Mean rank: a method's rank by mean ARI on each set (ties shared), averaged over the sets; 1 is best.",
+            "Seconds: GEDI's processor time.",
+            "GEDI, own k: the number of clusters that GEDI found on its own, and the ARI of the fit with that number. "
+            f"The last row counts the sets where this number is the reference's, or costs at most {NEAR:g} in ARI.",
             "We tuned the rule that chooses GEDI's clusters with the labels of 26 of these sets at seed 0; the "
             "suite's other sets were not used.",
         ],
@@ -150,33 +150,18 @@ _seconds = number("seconds", "gedi", form=".0f")
 
 
 def _auto(results: Results, row: tuple[Any, ...]) -> str:
-    """The number found and its ARI; their mean; and on how many sets the number is right, or as good."""
-    sets = list(dict.fromkeys(name for name, _ in results.cells))
-    aris = {
-        name: (results.groups[name, AUTO]["ari"]["mean"], results.groups[name, "gedi"]["ari"]["mean"]) for name in sets
-    }
+    """The number found and its ARI; in the last rows, their mean, and how many numbers are right or as good."""
+    sets = dict.fromkeys(name for name, _ in results.cells)
+
+    def k(name: str, method: str) -> int:
+        return results.cells[name, method][0].n_clusters
+
+    def ari(name: str, method: str) -> float:
+        return results.groups[name, method]["ari"]["mean"]
+
     if row[0] == MEAN:
-        return f"{statistics.fmean(own for own, _ in aris.values()):.3f}"
+        return f"{statistics.fmean(ari(name, AUTO) for name in sets):.3f}"
     if row[0] == RANK:
-        found = {name: results.cells[name, AUTO][0].n_clusters for name in sets}
-        good = [
-            found[name] == results.cells[name, "gedi"][0].n_clusters or aris[name][0] >= aris[name][1] - NEAR
-            for name in sets
-        ]
+        good = [k(name, AUTO) == k(name, "gedi") or ari(name, AUTO) >= ari(name, "gedi") - NEAR for name in sets]
         return f"{sum(good)} of {len(sets)}"
-    return f"{results.cells[row[0], AUTO][0].n_clusters}: {aris[row[0]][0]:.2f}"
-
-
-def _score(method: str) -> Text:
-    """A method's mean ARI on the row's set, or over all sets, or its mean rank."""
-
-    def text(results: Results, row: tuple[Any, ...]) -> str:
-        if row[0] not in (MEAN, RANK):
-            return number("ari", method)(results, row)
-        sets = dict.fromkeys(name for name, _ in results.cells)
-        scores = np.array([[results.groups[name, m]["ari"]["mean"] for m in METHODS] for name in sets])
-        ranks = rankdata(-scores.round(6), axis=1)
-        place = METHODS.index(method)
-        return f"{statistics.fmean(scores[:, place]):.3f}" if row[0] == MEAN else f"{ranks[:, place].mean():.2f}"
-
-    return text
+    return f"{k(row[0], AUTO)}: {ari(row[0], AUTO):.2f}"

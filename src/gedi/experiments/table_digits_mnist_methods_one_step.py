@@ -31,7 +31,7 @@ PROBED: dict[str, Any] = {"measure": functools.partial(measure, more=of_represen
 
 
 def table_digits(request: Request) -> Outcome:
-    """scikit-learn's 1,797 handwritten digits: GEDI with its preset beside k-means, spectral clustering and Ward."""
+    """scikit-learn's 1,797 handwritten digits: GEDI compared with k-means, spectral clustering and Ward."""
     return tabulate(
         request,
         "Handwritten digits (1,797 images of 8x8), 10 clusters",
@@ -121,7 +121,7 @@ def _has_no_heads(method: str) -> bool:
 
 
 def table_one_step(request: Request) -> Outcome:
-    """One-step training (the paper's future work) beside two steps: quality, iterations, gradients, seconds."""
+    """One-step training (the paper's future work) compared with two steps: quality, iterations, gradients, seconds."""
     return tabulate(
         request,
         "GEDI in one step and in two",

@@ -34,7 +34,7 @@ SMOKE_TRIPLETS, SMOKE_TRAIN = 40, 1_200  # of scikit-learn's 8x8 digits, which n
 
 
 def table_nesy(request: Request) -> Outcome:
-    """Our numbers beside the paper's, by number of triplets and variant."""
+    """Our numbers next to the paper's, by number of triplets and variant."""
     budget = request.budget
     # The paper's settings have no start to control for.
     variants = VARIANTS if budget.scale == "paper" else VARIANTS + CONTROLS

@@ -1,4 +1,4 @@
-"""What each part of GEDI is good for: the default settings with one thing left out, added or replaced."""
+"""What each part of GEDI contributes: the default settings with one thing left out, added or replaced."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ BASE = {"moons": 5, "circles": 5}  # conditions with more seeds at the laptop sc
 
 
 def table_robustness(request: Request) -> Outcome:
-    """One set of defaults under every condition, beside k-means and spectral clustering."""
+    """One set of defaults under every condition, compared with k-means and spectral clustering."""
 
     def fits(condition: str, method: str) -> list[Cell]:
         cell = replace(CONDITIONS[condition], method=method, seed=FIRST_SEED)

@@ -1,4 +1,4 @@
-"""Can the verdict be trusted? Its grade of clusters beside the truth, on fits of known outcome."""
+"""Can the verdict be trusted? Its grades compared with the truth, on fits whose true clusters are known."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from gedi.training.model import TrainedModel
 
 ROWS, DIGITS_ROWS = 300, 600
 ENOUGH = 200  # iterations per stage, so that many fits are affordable
-SMOKE_EVERY = 8  # at the smoke scale, only every so many cases are fitted
+SMOKE_EVERY = 8  # at the smoke scale, one case in this many is fitted
 GRADES = ("good", "fair", "poor", UNGRADED)
-TRUE, NEAR_RIVAL = 0.7, 0.05  # a grade 'good' is right if AMI is at least this, or hardly below the best rival's
+TRUE, NEAR_RIVAL = 0.7, 0.05  # 'good' is right if AMI is at least 0.7, or at most 0.05 below the best rival's
 CLEARLY_TRUE = 0.9
 BINS: dict[str, Callable[[float], bool]] = {
     "AMI 0.9 to 1": lambda score: score >= CLEARLY_TRUE,
@@ -64,14 +64,7 @@ def cases(request: Request) -> list[VerdictCell]:
     right = {"moons": 2, "circles": 2, "rings": 3, "spirals": 2, "smile": 4, "blobs": 5, "clouds": 4}
     right |= {"clouds that touch": 4, "clouds that overlap": 4, "unequal clouds": 4, "stretched clouds": 3}
     right |= {"clouds, 12 columns": 5, "mixed table": 4, "mixed table, vague": 4}
-    wrong = [
-        ("moons", 4),
-        ("circles", 3),
-        ("blobs", 3),
-        ("blobs", 8),
-        ("mixed table", 2),
-        ("clouds, 12 columns", 8),
-    ]
+    wrong = [("moons", 4), ("circles", 3), ("blobs", 3), ("blobs", 8), ("mixed table", 2), ("clouds, 12 columns", 8)]
     noise = [("uniform noise", 2), ("uniform noise", 4), ("uniform noise, 5 columns", 3)]
     noise += [("one Gaussian", 3), ("one Gaussian, 10 columns", 4)]
 
@@ -174,7 +167,7 @@ def judged(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
 
 
 def grade(measured: Measured) -> str:
-    """The grade of the clusters by the present limits: cells keep the values, not the grades."""
+    """The grade of the clusters by the current limits: cells keep the values, not the grades."""
     if "diverged" in measured:
         return POOR
     values: dict[str, float] = measured["findings"].get("clusters", {})
@@ -183,7 +176,7 @@ def grade(measured: Measured) -> str:
 
 
 def is_right(measured: Measured) -> bool:
-    """Whether 'good' would be a right grade: near the truth, or as near as simple methods come."""
+    """Whether the grade 'good' would be right: near the truth, or about as near as simple methods."""
     best = max(measured.get("rivals", {}).values(), default=1.0)
     return measured["ami"] >= TRUE or (
         measured["cell"]["dataset"] not in NOISE and measured["ami"] >= best - NEAR_RIVAL

@@ -131,7 +131,7 @@ def write_json(request: Request, outcome: Outcome, *, seeds: Sequence[int], **co
 
 
 def part(place: int = 0, names: Mapping[Any, str] | None = None) -> Text:
-    """A column of the row's names at ``place``, as ``names`` spells them."""
+    """The row's name at ``place``, spelled as in ``names``."""
     return lambda results, row: str((names or {}).get(row[place], row[place]))
 
 
@@ -185,7 +185,7 @@ def summary(found: Sequence[Measured]) -> Group:
 
 
 def mean_std(group: Group, score: str = "nmi", digits: int = 2) -> str:
-    """'0.98 ± 0.02', or '0.98' for one fit, and how many diverged, if any; a dash if no fit has this score."""
+    """'0.98 ± 0.02', or '0.98' for one fit; plus how many diverged, if any. A dash if no fit has this score."""
     if score not in group:
         return "–"
     s = group[score]
@@ -217,7 +217,7 @@ def divergence_notes(found: dict[Cell, Measured]) -> list[str]:
 
 
 def _short(measured: Measured, settings: str) -> dict[str, Any]:
-    """A cell for readers: settings by name, without the labels, which stay in the file of cells."""
+    """A cell for readers: settings by name, without the labels, which stay in `CELLS`."""
     left_out = ("cell", "config", "labels", "random_labels", "provenance")
     shown = {k: v for k, v in measured.items() if k not in left_out}
     source = {name: measured["provenance"][name] for name in ("date", "versions")}

@@ -1,4 +1,4 @@
-"""Data of known outcome, for the calibration of the verdict: noise, clouds of several kinds, and mixed tables."""
+"""Data whose clusters are known, to calibrate the verdict: noise, clouds of several kinds, and mixed tables."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def _far_apart(rng: np.random.Generator, count: int, columns: int) -> np.ndarray
 
 
 def mixed(n: int, seed: int, *, distance: float, typical: float) -> Labelled:
-    """A table of four segments: three numeric columns, and two of categories, coded as zeros and ones.
+    """A table of four segments: three numeric columns, and two categories coded as columns of zeros and ones.
 
-    ``typical``: the share of rows whose category is the typical one of their segment; the others have any.
+    ``typical``: the share of rows with the typical category of their segment; the rest have a random one.
     """
     rng = np.random.default_rng(seed)
     y = rng.integers(0, SEGMENTS, n)

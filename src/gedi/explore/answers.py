@@ -16,19 +16,18 @@ from gedi.data.pictures import thumbnail
 from gedi.errors import DataError
 from gedi.explore.uploads import Upload
 from gedi.report.data_sample import read_sample, sample_of
-from gedi.report.measures import Answers, few
+from gedi.report.measures import Answers
 from gedi.training.model import TrainedModel
 
 ROWS = 2_000  # examples: enough to compare with, and quick to search
 PICTURES = 500  # rows of images sent with a picture each
 NEAREST = 5
-VALUES = 8  # shown of a wide row
-FIRST = 12  # examples on the page before anything is dropped
+VALUES = 8  # shown for a wide row
 
 
 @dataclass(frozen=True, eq=False)
 class Examples(Answers):
-    """Rows in the user's units and the model's answers about them: training data if available, else samples."""
+    """Rows in the user's units and the model's answers about them: training data if available, otherwise samples."""
 
     kind: str  # in words, for the page
     names: list[str]  # of the rows: their numbers and ids
@@ -44,11 +43,6 @@ class Examples(Answers):
         """A row of pixels as a small PNG."""
         assert self.model.image_shape is not None
         return thumbnail(row, self.model.image_shape, *self.model.black_and_white)
-
-    @property
-    def first(self) -> np.ndarray:
-        """Indices of the examples that the page begins with."""
-        return few(len(self.rows), FIRST)
 
 
 def _places(said: Answers) -> np.ndarray:
@@ -77,7 +71,7 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
 
 
 def columns_shown(model: TrainedModel) -> list[str]:
-    """Names of the values shown of a row; none for images."""
+    """Names of the values shown for a row; none for images."""
     if model.image_shape is not None:
         return []
     if model.table is not None:
@@ -88,7 +82,7 @@ def columns_shown(model: TrainedModel) -> list[str]:
 def values_shown(
     model: TrainedModel, rows: np.ndarray, cells: Mapping[str, Sequence[Any]] | None = None
 ) -> list[list[Any]]:
-    """The values of rows in these columns: as in the file if ``cells`` has them, or else made from the features."""
+    """The values of rows in these columns: from the file if ``cells`` has them, otherwise decoded from features."""
     if model.image_shape is not None:
         return [[]] * len(rows)
     if model.table is None or (model.table.is_plain and not cells):

@@ -1,7 +1,7 @@
 """HTTP on the loopback address. Only requests with the token are answered.
 
-A page from elsewhere could make the user's own browser send requests here. Therefore the Host must be this address and
-not just any name that points to 127.0.0.1, requests caused by other origins are refused, and every path starts with a
+A page from another site could make the user's own browser send requests here. Therefore the Host must be this address,
+not just any name that points to 127.0.0.1; requests caused by other origins are refused; and every path starts with a
 token that no other page can know.
 """
 
@@ -21,7 +21,7 @@ from gedi.explore.site import Reply, Site, problem
 from gedi.explore.uploads import BODY_BYTES
 
 ADDRESS = "127.0.0.1"
-NAME_HEADER = "X-File-Name"  # percent-encoded; a custom header also makes browsers ask before they cross origins
+NAME_HEADER = "X-File-Name"  # percent-encoded; a custom header also makes browsers ask before a cross-origin request
 SILENCE = 30.0  # seconds without data before a request times out
 SLOWEST = 60.0  # seconds a body may take; 32 MB on the loopback address take less than one
 SAME_ORIGIN = ("same-origin", "none")  # "none": typed or bookmarked, not caused by a page
@@ -54,7 +54,7 @@ class ExploreServer(ThreadingHTTPServer):
             ) from error
 
     def server_bind(self) -> None:
-        socketserver.TCPServer.server_bind(self)  # HTTPServer's own would ask a name server for the host's name
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's version would look up the host name
         self.server_name, self.server_port = ADDRESS, self.server_address[1]
 
     def server_close(self) -> None:

@@ -33,7 +33,7 @@ class Upload:
 
     rows: np.ndarray  # [n, d], as the model takes them
     names: list[str]  # their numbers and ids
-    cells: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])  # of a table: its columns as they are
+    cells: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])  # of a table: its columns, unchanged
     more: bool = False  # whether the file has more rows
 
 
@@ -93,7 +93,7 @@ def _check_text(body: bytes, name: str) -> None:
         is_text = False
     if not is_text:
         raise DataError(
-            f"{name} cannot be read as data: drop a .csv or .tsv file in UTF-8, an .npy, an .npz, a PNG or a JPEG."
+            f"{name} cannot be read as data: drop a .csv or .tsv file in UTF-8, an .npy or .npz file, a PNG or a JPEG."
         )
 
 

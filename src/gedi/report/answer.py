@@ -14,7 +14,7 @@ from gedi.report.measures import UNSURE, Answers
 from gedi.report.run_view import RunView
 
 TYPICAL = 3  # typical rows listed for each cluster
-VALUES = 8  # of a row, when it is pointed at
+VALUES = 8  # shown when a row is hovered over
 
 
 def cluster_lines(run: RunView, answers: Answers) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def _tint(strength: float) -> str:
 
 
 def row_texts(run: RunView, answers: Answers, shown: Sequence[int]) -> dict[int, str]:
-    """What is shown when a row is pointed at: its number and id, cluster, typicality, label, and values."""
+    """The hover text of each row: its number and id, cluster, typicality, label, and values."""
     assert run.sample is not None
     columns = [] if run.kind == "images" else _first(run.columns, run.differences)
     texts = {}
@@ -77,7 +77,7 @@ def row_texts(run: RunView, answers: Answers, shown: Sequence[int]) -> dict[int,
 
 
 def _first(columns: Sequence[Column], found: Sequence[Sequence[Difference]]) -> list[Column]:
-    """The columns shown of a row: all if there are few, or else those that tell clusters apart best."""
+    """The columns shown for a row: all if there are few, otherwise those that tell clusters apart best."""
     if len(columns) <= VALUES:
         return list(columns)
     best = telling(found, VALUES) or range(VALUES)

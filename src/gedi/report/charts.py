@@ -56,7 +56,7 @@ def cloud(
 ) -> Chart:
     """Points [n, 2], a colour and a symbol for each group; the reader switches between ``views`` of the same points.
 
-    ``text`` is shown when a point is hovered over. ``numbered``: each group's number is written at its middle.
+    ``text`` is shown when a point is hovered over. ``numbered``: each group's number is written at its centre.
     """
     shown = np.arange(len(points)) if shown is None else shown
     x, y = compact(points[shown, 0]), compact(points[shown, 1])
@@ -66,7 +66,7 @@ def cloud(
 
 
 def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
-    """Clusters renumbered for the largest overlap with the reference, so that the same groups get the same colour."""
+    """Clusters renumbered to overlap most with the reference, so that the same groups get the same colour."""
     from scipy.optimize import linear_sum_assignment
     from sklearn.metrics.cluster import contingency_matrix
 
@@ -92,7 +92,7 @@ def two_directions(embedding: np.ndarray) -> np.ndarray:
 
 
 def embedding_map(points: np.ndarray, views: Sequence[View], text: Sequence[str], shown: np.ndarray) -> Chart:
-    """Rows at their place in the embedding."""
+    """The rows in the embedding."""
     hidden = {"showticklabels": False, "zeroline": False}
     axes = {"xaxis": axis("first direction", **hidden), "yaxis": axis("second direction", **hidden)}
     return cloud(points, views, text=text, numbered=True, shown=shown, height=560, **axes)
@@ -152,6 +152,6 @@ def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
         fill = "tozeroy" if i == 0 else "none"
         hover = "%{y:.1f} % at %{x:.3g}"
         traces.append(scatter(literal(name), outline, mode="lines", line=line, fill=fill, hovertemplate=hover))
-    # A spike of noise in a single bin must not flatten the data.
+    # A spike of noise in one bin must not flatten the data's histogram.
     highest = 1.6 * max(traces[0]["y"])
     return chart(traces, height=320, xaxis=axis(title), yaxis=axis("% of rows", range=[0, highest]))

@@ -52,7 +52,6 @@ def comparison_page(runs: list[RunView]) -> str:
         curves=[(f"curve-{name}", NAMES[name][0].upper() + NAMES[name][1:]) for name in UNITS],
         indices=list(members),
         contest=contest(runs, names, list(members)),
-        sheet=None,
         **context,
     )
 
@@ -76,17 +75,13 @@ def differing(settings: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
     return [(name, values) for name, values in lines if len(set(values)) > 1]
 
 
-def _crowding(run: RunView) -> float | None:
-    return None if run.measures.own is None else run.measures.own.crowding
-
-
 MEASURES = [
     ("NMI with the labels (not used in training)", lambda r: score(r.label_scores.get("nmi"))),
     ("accuracy with the labels (not used in training)", lambda r: score(r.label_scores.get("accuracy"))),
     ("objective (label-free; comparable only between equal settings)", lambda r: short(r.results.get("objective"))),
     ("source of the clusters", lambda r: CANDIDATES.get(r.measures.winner, r.measures.winner) or "–"),
     ("unexplained by neighbours and walks (0 is best, 1 is chance)", lambda r: short(r.measures.unexplained)),
-    ("crowding of the clusters’ borders (0: gaps; 1: arbitrary cuts)", lambda r: short(_crowding(r), 2)),
+    ("crowding of the clusters’ borders (0: gaps; 1: arbitrary cuts)", lambda r: short(r.measures.crowding, 2)),
     ("mean certainty of a row’s cluster", lambda r: percent(r.measures.confidence)),
     ("rows between clusters", lambda r: percent(r.measures.unsure)),
     ("rows that keep their cluster under noise", lambda r: percent(r.measures.keeps_noise)),
@@ -114,8 +109,8 @@ def shared_clusterings(runs: list[RunView]) -> tuple[RunView, dict[int, np.ndarr
 def same_rows(run: RunView, other: RunView) -> bool:
     """Whether two runs with clusters show the same rows, in the same order.
 
-    With --data, all runs read one table, each its own columns: samples of the same size are then the same rows. Samples
-    kept with the runs must have equal numbers and names, since tables of the same name may differ.
+    With --data, all runs read the same table, each only its own columns, so samples of the same size hold the same
+    rows. Samples kept with the runs must have equal values and column names: tables of the same name may differ.
     """
     ours, theirs = run.sample, other.sample
     if ours is None or theirs is None or run.is_given != other.is_given:

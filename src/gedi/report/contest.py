@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from gedi.evaluation import nmi
 from gedi.report.look import short
@@ -13,7 +12,7 @@ from gedi.report.run_view import RunView
 from gedi.report.verdict import FAIR, GOOD, LIMITS, POOR
 
 SAME = 0.95  # NMI above which two clusterings are taken to be the same
-GRADES = (GOOD, FAIR, POOR)  # best first; runs that are not graded come last
+GRADES = (GOOD, FAIR, POOR)  # best first; ungraded runs come last
 
 
 class Contest(NamedTuple):
@@ -38,14 +37,15 @@ def contest(runs: Sequence[RunView], names: Sequence[str], same_rows: Sequence[i
         )
     clusters = [run.clusters for i in entered if (run := runs[i]).clusters is not None]
     if all(nmi(clusters[0], other) >= SAME for other in clusters[1:]):
-        return Contest(None, "No winner is needed: these runs found the same clusters, which is a good sign. Take any.")
+        return Contest(None, "No winner is needed: these runs found the same clusters, which is a good sign. Use any.")
     ranked = sorted(entered, key=lambda i: _rank(runs[i]))
     first, second = (runs[i] for i in ranked[:2])
     (grade, crowding), (next_grade, next_crowding) = _rank(first), _rank(second)
     if grade < next_grade:
-        return Contest(ranked[0], f"{names[ranked[0]]} is best: its clusters are {GRADES[grade]}. {_why(first)}")
+        why = next(one.why for one in first.judgements if one.ability == "clusters")
+        return Contest(ranked[0], f"{names[ranked[0]]} is best: its clusters are {GRADES[grade]}. {why}")
     if next_crowding - crowding > LIMITS["behind"].good:
-        numbers = f"crowding of its borders {short(crowding, 2)}, of the next {short(next_crowding, 2)}; 0 is best"
+        numbers = f"crowding of its borders {short(crowding, 2)}, next run's {short(next_crowding, 2)}; 0 is best"
         return Contest(ranked[0], f"{names[ranked[0]]} is best: clearer gaps set its clusters apart ({numbers}).")
     between = f"crowding of their borders {short(crowding, 2)} and {short(next_crowding, 2)}"
     return Contest(
@@ -58,10 +58,5 @@ def contest(runs: Sequence[RunView], names: Sequence[str], same_rows: Sequence[i
 def _rank(run: RunView) -> tuple[int, float]:
     """The grade of its clusters, then how crowded their borders are; lower is better."""
     level = next((one.level for one in run.judgements if one.ability == "clusters"), "")
-    own = run.measures.own
-    crowding = np.inf if own is None or own.crowding is None else own.crowding
-    return GRADES.index(level) if level in GRADES else len(GRADES), float(crowding)
-
-
-def _why(run: RunView) -> str:
-    return next(one.why for one in run.judgements if one.ability == "clusters")
+    crowding = run.measures.crowding
+    return GRADES.index(level) if level in GRADES else len(GRADES), math.inf if crowding is None else crowding

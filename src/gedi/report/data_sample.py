@@ -27,7 +27,7 @@ ROWS = 2_000  # more would make pages slower, but no clearer
 BYTES = 2**24  # for all rows together
 ROW_TYPES = (torch.uint8, torch.float32, torch.float64)
 NAME_LENGTH = 60  # characters shown of the name of a column or label
-MOST_CLASSES = 1_000  # with names; more are hardly labels
+MOST_CLASSES = 1_000  # with names; more are unlikely to be labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class DataSample:
         return self.feature_names[column] if self.feature_names else f"feature {column}"
 
     def row_name(self, row: int) -> str:
-        """What a reader finds the row by: its number in the data, and its id if it has one."""
+        """How a reader can find the row: its number in the data, and its id if it has one."""
         number = f"row {int(self.places[row]):,}" if self.places is not None else f"row {row:,} of the sample"
         return f"{number} · {self.ids[row]}" if self.ids else number
 
@@ -124,17 +124,17 @@ def read_sample(folder: Path, n_features: int) -> DataSample | None:
         rows = tensors["rows"].numpy()
         labels, places = (tensors[name].numpy() if name in tensors else None for name in ("labels", "places"))
         if not len(rows) or any(each is not None and len(each) != len(rows) for each in (labels, places)):
-            raise ValueError("it has no rows, or its labels or row numbers are not one per row")
+            raise ValueError("it has no rows, or not one label or row number per row")
         if type(total) is not int or total < len(rows):
             raise ValueError("its row count is invalid")
         if not isinstance(names, list) or len(names) not in (0, n_features):
-            raise ValueError("its column names are not one per column")
+            raise ValueError("it does not have one name per column")
         known = labels is not None and labels.min() >= 0 and labels.max() < len(classes)
         if not isinstance(classes, list) or (classes and not known):
             raise ValueError("its label names do not match its labels")
         ids = about.get("ids", [])
         if not isinstance(ids, list) or len(ids) not in (0, len(rows)):
-            raise ValueError("its ids are not one per row")
+            raise ValueError("it does not have one id per row")
         names, classes, ids = ([shown(str(name), NAME_LENGTH) for name in some] for some in (names, classes, ids))
         return DataSample(shown(str(about["name"])), rows, total, labels, names, classes, places, ids)
 

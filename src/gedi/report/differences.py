@@ -17,7 +17,7 @@ from gedi.report.look import percent, short, side_by_side
 DISTINCTIVE = 0.5  # standard deviations; smaller differences are not mentioned
 TOP = 4  # differences named for each cluster
 TABLE_COLUMNS = 24  # in the table of all columns
-MOST_WORDS = 50  # different words of a column that are compared; rarer ones are not
+MOST_WORDS = 50  # distinct words compared in a column; rarer ones are ignored
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Column:
         return short(value, 4) if self.recipe is None else str(self.recipe.shown(value))
 
     def pair(self, first: float, second: float) -> tuple[str, str]:
-        """Two numbers or dates beside each other, with their unit."""
+        """Two numbers or dates to show side by side, with their unit."""
         if self.recipe is None:
             return side_by_side(first, second)
         if self.recipe.kind == "date":
@@ -58,7 +58,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Difference:
-    """A cluster beside all other rows, in one column."""
+    """How a cluster differs from all other rows in one column."""
 
     column: str
     strength: float  # in standard deviations of the column; negative if the cluster has less
@@ -125,7 +125,7 @@ def _difference(column: Column, mine: np.ndarray) -> Difference:
 
 
 def _difference_in_words(column: Column, mine: np.ndarray) -> Difference:
-    """The word that is most over-represented, in standard deviations of a column that is 1 where the word is."""
+    """The most over-represented word, in standard deviations of the column that is 1 where it occurs."""
     words, numbers, counts = np.unique(column.values, return_inverse=True, return_counts=True)
     common = np.argsort(-counts, kind="stable")[:MOST_WORDS]
     here = np.bincount(numbers[mine], minlength=len(words))[common] / mine.sum()

@@ -1,4 +1,4 @@
-"""Are clusters set apart by gaps? Measured on the rows themselves; the model is not asked.
+"""Are clusters set apart by gaps? Measured on the rows alone, without the model.
 
 Rows are linked to their nearest neighbours. A border between clusters that runs through a gap cuts few links, compared
 with the cheapest cut through the clusters themselves. Both shares grow with the dimension and with how fine the
@@ -6,7 +6,7 @@ clusters are; their ratio, the *crowding* of the borders, does not: it is near 0
 whatever their shape, and about 1 for an arbitrary cut through evenly spread rows, through one Gaussian, or through one
 curve. (The shares are the outer and the inner conductance of Oveis Gharan and Trevisan 2014.)
 
-A cluster that falls into two by the same measure hides a gap.
+A cluster that splits in two by the same measure hides a gap.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from gedi.data.neighbours import nearest_neighbours
 from gedi.training.evidence import LEVELS
 
-NEIGHBOURS = 10  # links of a row
+NEIGHBOURS = 10  # links per row
 FEWEST = 20  # rows: smaller clusters have no inside to compare with
-SMALLEST = 0.1  # share of a cluster that a cut through it has to take off: fewer are outliers
-DEPTH = 3  # how often a cluster is cut in two, in search of parts without gaps
-A_FEW = NEIGHBOURS // 2  # links: a cut that crosses this many more or fewer may be a coincidence
-HIDDEN = 0.2  # a cut through a cluster that is cheaper than this share of cuts through its parts runs through a gap
+SMALLEST = 0.1  # a cut must separate at least this share of a cluster: fewer rows are outliers
+DEPTH = 3  # rounds of cutting a cluster in two, to find parts without gaps
+A_FEW = NEIGHBOURS // 2  # links: crossing this many more or fewer may be chance
+HIDDEN = 0.2  # a cut runs through a gap if it costs less than this share of the cuts through its two parts
 CROWDED = 0.7  # a cluster whose border is more crowded than this, relative to its inside, has no gap around it
-MOST = 10.0  # crowding beyond this is no different
-ORDERS = 3  # eigenvectors that rows are swept along: the first few may only tell outliers apart
+MOST = 10.0  # crowding is capped here
+ORDERS = 3  # eigenvectors to sweep along: the first few may only separate outliers
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """A cluster's share of links that cross its border, and of those that the cheapest cut through it crosses."""
+    """The shares of a cluster's links that cross its border, and that cross the cheapest cut through it."""
 
     rows: int
     border: float
     inside: float | None = None  # None: too few rows
-    gap: float = 1.0  # the cheapest cut, compared with cuts through the parts that it makes: near 0 in a gap
+    gap: float = 1.0  # the cheapest cut, relative to cuts through the parts it makes: near 0 in a gap
 
     @property
     def hides_gap(self) -> bool:
@@ -49,13 +49,13 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Gaps:
-    """How a clustering lies among the rows."""
+    """How the clusters lie among the rows."""
 
     clusters: dict[int, Surroundings]  # by number; empty clusters are left out
 
     @property
     def crowding(self) -> float | None:
-        """Of all borders: 0 if they are empty, about 1 if they could as well be elsewhere; None if it is unknown."""
+        """Of all borders together: 0 if they are empty, about 1 if they are arbitrary; None if unknown."""
         known = [(c.rows, c.border, c.inside) for c in self.clusters.values() if c.inside is not None]
         if len(known) < 2:
             return None
@@ -65,13 +65,13 @@ class Gaps:
 
     @property
     def crowded(self) -> list[int]:
-        """Clusters without a gap around them: their border is no cheaper to cut than they are."""
+        """Clusters without a gap around them: their border is hardly cheaper to cut than their inside."""
         clusters = self.clusters.items()
         return [number for number, c in clusters if c.inside is not None and c.border > CROWDED * c.inside]
 
     @property
     def hidden(self) -> list[int]:
-        """Clusters that fall into two."""
+        """Clusters that split in two."""
         return [number for number, c in self.clusters.items() if c.hides_gap]
 
     @property
@@ -81,10 +81,10 @@ class Gaps:
 
 
 def spread_steps(x: np.ndarray, *, seed: int = 0) -> np.ndarray:
-    """The rows, with the values of columns of few values spread over the space between them.
+    """The rows, with columns of few distinct values spread over the space between those values.
 
-    Between 0 and 1 of a column of zeros and ones lies a gap that says nothing about clusters; several such columns that
-    go together still do.
+    In a column of zeros and ones, the gap between 0 and 1 says nothing about clusters. Several such columns that vary
+    together still show clusters.
     """
     x, rng = np.array(x, dtype=np.float64), np.random.default_rng(seed)
     for column in x.T:
@@ -98,7 +98,7 @@ def spread_steps(x: np.ndarray, *, seed: int = 0) -> np.ndarray:
 
 
 def neighbour_links(x: np.ndarray) -> sparse.csr_matrix:
-    """Links of all rows to their nearest neighbours, [n, n] and symmetric: 2 for rows that are each other's."""
+    """Links of all rows to their nearest neighbours, [n, n] and symmetric: 2 if each is a neighbour of the other."""
     near = nearest_neighbours(x, NEIGHBOURS).places
     n, k = near.shape
     links = sparse.csr_matrix((np.ones(n * k), (np.repeat(np.arange(n), k), near.ravel())), shape=(n, n))
@@ -106,7 +106,7 @@ def neighbour_links(x: np.ndarray) -> sparse.csr_matrix:
 
 
 def find_gaps(x: np.ndarray, labels: np.ndarray, links: sparse.csr_matrix | None = None) -> Gaps:
-    """How the clusters ``labels`` [n] lie among the rows x [n, d], which should be of comparable units."""
+    """How the clusters ``labels`` [n] lie among the rows x [n, d], whose columns should have comparable units."""
     links = neighbour_links(x) if links is None else links
     found = {}
     for number in np.unique(labels).tolist():
@@ -119,7 +119,7 @@ def find_gaps(x: np.ndarray, labels: np.ndarray, links: sparse.csr_matrix | None
 
 
 def _with_inside(x: np.ndarray, border: float, cut: Cut) -> Surroundings:
-    """Cut the rows again and again: a gap is much cheaper to cut than what lies on its sides.
+    """Cut the rows repeatedly: a gap is much cheaper to cut than the rows on either side of it.
 
     Without gaps, cuts through smaller parts cross larger shares of links: up to twice as large for half the rows, if
     they lie along a curve. So shares are halved at every step.
@@ -148,12 +148,12 @@ class Cut(NamedTuple):
 
     @property
     def cautious_share(self) -> float:
-        """As if a few more links crossed: so many more or less are chance."""
+        """With a few more links crossing, since a difference of a few may be chance."""
         return (self.crossing + A_FEW) / self.volume
 
 
 def cheapest_cut(x: np.ndarray) -> Cut | None:
-    """The cut through rows that crosses the smallest share of links, as far as it is found by sweeps.
+    """The cut through rows that crosses the smallest share of links, as far as sweeps find it.
 
     None if there are too few rows. Rows are swept in the order of the first eigenvectors of their graph (Fiedler 1973).
     """
@@ -164,7 +164,7 @@ def cheapest_cut(x: np.ndarray) -> Cut | None:
     _, piece = connected_components(links, directed=False)
     volumes = np.bincount(piece, degree)
     largest = piece == np.argmax(volumes)
-    if volumes.max() <= (1 - SMALLEST) * degree.sum():  # it is in pieces already
+    if volumes.max() <= (1 - SMALLEST) * degree.sum():  # already in pieces
         smaller = min(volumes.max(), degree.sum() - volumes.max())
         return Cut(0.0, float(smaller), (np.flatnonzero(largest), np.flatnonzero(~largest)))
     kept = np.flatnonzero(largest)
@@ -173,7 +173,7 @@ def cheapest_cut(x: np.ndarray) -> Cut | None:
 
 
 def _sweep(links: sparse.csr_matrix, order: np.ndarray) -> Cut | None:
-    """The cheapest cut between the first and the last rows in an order; those not in it count as the last."""
+    """The cheapest cut of an order into first and last rows; rows that are not in the order count as last."""
     some = links[order][:, order].tocoo()
     volume, total = np.cumsum(np.asarray(links[order].sum(1)).ravel()), float(links.sum())
     forward = some.row < some.col
@@ -198,5 +198,5 @@ def _orders(links: sparse.csr_matrix) -> list[np.ndarray]:
         values, vectors = eigsh(smoothing, k=1 + ORDERS, which="LA", v0=start, tol=1e-4)  # pyright: ignore[reportArgumentType]
     except ArpackNoConvergence as error:
         values, vectors = error.eigenvalues, error.eigenvectors
-    best_first = np.argsort(-values)[1:]  # the first one only tells how many links a row has
+    best_first = np.argsort(-values)[1:]  # the first only reflects how many links a row has
     return [np.argsort(vectors[:, i] / np.sqrt(degree), kind="stable") for i in best_first]

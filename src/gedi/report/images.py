@@ -1,4 +1,4 @@
-"""Images in a report: exemplars of every cluster, samples beside their nearest training images, thumbnails."""
+"""Images in a report: exemplars of every cluster, samples with their nearest training images, thumbnails."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gedi.training.model import TrainedModel
 EXEMPLARS = 8  # per cluster, of either kind
 MOST_CLUSTERS = 100  # with exemplars on the page
 SAMPLES = 48
-COMPARED, NEAREST = 10, 3  # samples, and training images beside each
+COMPARED, NEAREST = 10, 3  # samples, and training images shown with each
 THUMBNAILS = 1_000
 SIDES = (160, 120, 80, 56, 40, 28, 20, 14, 8)  # in pixels; the largest that fits is used
 LARGEST_SIDE = 40  # pixels of a thumbnail
 FILE_SIDE = 720  # pixels of a file of samples; more if the images are larger
-# A page may have 5 MB, of which plotly takes 1.2. These limits count base64, which needs 4 bytes for 3.
+# A page may take 5 MB, of which plotly takes 1.2. These limits count base64, which needs 4 bytes for 3.
 SHEET_BYTES = 1_333_000  # of all thumbnails of a map
 EXEMPLAR_BYTES = 800_000  # of all clusters together
 SAMPLE_BYTES, NEAREST_BYTES = 267_000, 133_000

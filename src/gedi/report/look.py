@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,13 @@ def number(value: Any) -> float | None:
     """A finite number from an untrusted file, or None."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if known and math.isfinite(value) else None
+
+
+def setting(settings: Any, *names: str) -> Any:
+    """A nested value from untrusted settings, or None if there is no such value."""
+    for name in names:
+        settings = settings.get(name) if isinstance(settings, Mapping) else None
+    return settings
 
 
 def short(value: Any, digits: int = 3) -> str:

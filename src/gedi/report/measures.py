@@ -21,7 +21,7 @@ from gedi.training.model import TrainedModel
 MOST_CANDIDATES = 20  # shown
 UNSURE = 0.75  # a row whose best cluster has a lower probability lies between clusters
 LATE = 0.25  # the last share of the history, which shows how training ended
-BEYOND = 0.1  # a sample is outside the data if a column is beyond the data's range by this share of it
+BEYOND = 0.1  # a sample is outside the data if a column exceeds the data's range by this share of the range
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Measures:
-    """None for anything that the run does not have or that could not be measured."""
+    """All measures of a run; None for anything that it does not have or that could not be measured."""
 
     n_clusters: int = 1
     has_clusters: bool = False
@@ -123,6 +123,10 @@ class Measures:
         """The rival whose clusters are set apart best; None if there is none to compare with."""
         known = [(rival.crowding, name) for name, rival in self.rivals.items() if rival.crowding is not None]
         return (name := min(known)[1], self.rivals[name]) if known else None
+
+    @property
+    def crowding(self) -> float | None:
+        return None if self.own is None else self.own.crowding
 
     @property
     def largest_share(self) -> float | None:
@@ -285,7 +289,7 @@ def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
 def outside_share(rows: np.ndarray, samples: np.ndarray) -> float:
     """Share of samples with a column clearly beyond the range of the data."""
     low, high = rows.min(0), rows.max(0)
-    # Of columns that hardly vary, such as dark corners of images, a little noise is not beyond the data.
+    # In columns that hardly vary, such as dark image corners, a little noise is not outside the data.
     margin = BEYOND * np.maximum(high - low, np.median(high - low))
     return float(((samples < low - margin) | (samples > high + margin)).any(1).mean())
 

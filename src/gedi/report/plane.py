@@ -17,7 +17,7 @@ from gedi.training.model import TrainedModel
 
 REGIONS = 160  # pixels per side of the decision regions
 GRID = 90  # points per side of log p
-CUT_OFF = 12.0  # below typical data, at which log p is cut off
+CUT_OFF = 12.0  # log p is cut off at least this far below typical data
 LEVELS = 10  # contour lines
 WALKS = 80
 MARGIN = 0.12
@@ -28,7 +28,7 @@ Window = list[tuple[float, float]]  # (low, high) of each axis
 def plane_charts(
     answers: Answers, samples: np.ndarray | None, views: Sequence[View], text: Sequence[str], names: tuple[str, str]
 ) -> dict[str, Chart]:
-    """The charts of the plane by name, as far as the run has something to show."""
+    """The charts of the plane, by name; those with nothing to show are left out."""
     window = window_around(answers.rows)
     shown = few(len(answers.rows), POINTS)
     regions = _stretched(_regions(answers.model, window), window)

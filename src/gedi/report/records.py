@@ -6,13 +6,13 @@ from typing import Any
 
 from gedi.files.reading import shown
 from gedi.report.history import STAGE_NAMES
-from gedi.report.look import number, short
+from gedi.report.look import number, setting, short
 from gedi.report.run_view import RunView
 from gedi.training.cost import duration
 
 NAMED = 20  # unreadable files listed by name
 MOST_COLUMNS = 100  # in the table of how columns were read
-MOST_NUMBERS = 200  # numbers of clusters in a curve
+MOST_NUMBERS = 200  # points in the curve of scores
 COST_PARTS = {
     "sgld": "sampling (SGLD)",
     "dam": "walks (DAM)",
@@ -88,13 +88,9 @@ def number_of_clusters(results: dict[str, Any]) -> dict[str, Any] | None:
 
 def stages(run: RunView) -> list[dict[str, Any]]:
     """How long each stage took."""
-    found = run.results.get("stages")
     lines = []
     for name, words in STAGE_NAMES.items():
-        stage = found.get(name) if isinstance(found, dict) else None
-        taken, limit = (
-            (number(stage.get(key)) for key in ("iterations", "limit")) if isinstance(stage, dict) else (0, 0)
-        )
+        taken, limit = (number(setting(run.results, "stages", name, key)) for key in ("iterations", "limit"))
         if taken and limit:
             settles = bool(setting(run.settings, name, "settle"))
             lines.append({"name": words, "iterations": int(taken), "limit": int(limit), "settles": settles})
@@ -106,13 +102,6 @@ def chosen_at(run: RunView) -> float | None:
     choose = number(setting(run.settings, "heads", "choose"))
     taken = [stage["iterations"] for stage in stages(run) if stage["name"] == STAGE_NAMES["step2"]]
     return choose * taken[0] if run.measures.candidates and choose is not None and taken else None
-
-
-def setting(settings: Any, *names: str) -> Any:
-    """A nested setting, or None if the run has no such setting."""
-    for name in names:
-        settings = settings.get(name) if isinstance(settings, dict) else None
-    return settings
 
 
 def cost(results: dict[str, Any]) -> list[tuple[str, float, float]]:

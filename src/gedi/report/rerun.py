@@ -1,4 +1,4 @@
-"""Commands to paste: a run again, with something changed."""
+"""Commands to paste, to repeat a run with something changed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 
 from gedi import runs
 from gedi.errors import GediError
-from gedi.report.look import number
+from gedi.report.look import number, setting
 from gedi.runs import Plan
 from gedi.training.presets import PRESETS, configure
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """How a run was started, as far as its folder tells."""
+    """How a run was started, as far as its folder shows."""
 
     data: str = "DATA"
     n_clusters: int = 2
@@ -33,7 +33,7 @@ class Rerun:
     def fit(
         self, changes: Mapping[str, float] | None = None, *, n_clusters: int | None = None, afresh: bool = False
     ) -> str:
-        """The command that fits the same data with changed settings; ``afresh``: with the default ones.
+        """The command that fits the same data with changed settings; ``afresh``: starting from the defaults.
 
         >>> Rerun("rows.csv", 3).fit({"heads.random": 64}, n_clusters=4)
         'gedi fit rows.csv --n-clusters 4 --training.heads.random 64 --out RUN-2'
@@ -48,9 +48,7 @@ class Rerun:
         """Settings multiplied by a factor; those that the run does not use are left out."""
         changes: dict[str, float] = {}
         for path in paths:
-            value: Any = self.settings
-            for name in path.split("."):
-                value = value.get(name) if isinstance(value, Mapping) else None
+            value = setting(self.settings, *path.split("."))
             if now := number(value):
                 changes[path] = round(factor * now) if isinstance(value, int) else factor * now
         return changes
@@ -101,7 +99,7 @@ def _next_to(folder: Path) -> str:
 
 
 def _from_here(path: Path) -> str:
-    """Short where the command is likely to be pasted, and right everywhere else."""
+    """Relative inside the current folder, where the command is likely to be pasted; absolute elsewhere."""
     path, here = path.resolve(), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 

@@ -1,4 +1,4 @@
-"""Cheap rivals on the same rows: clusters of a run have to be at least as well set apart as theirs."""
+"""Cheap rivals on the same rows: a run's clusters should be at least as well set apart as theirs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,17 @@ class Clustering:
 def compare_rivals(
     scaled: np.ndarray, labels: np.ndarray, n_clusters: int, *, images: bool
 ) -> tuple[Clustering | None, dict[str, Clustering]]:
-    """The run's own clusters and those of each rival, measured alike on scaled rows [n, d]; none of too few rows."""
+    """The run's own clusters and those of each rival, measured alike on scaled rows [n, d]; none for few rows."""
     if len(scaled) < 2 * FEWEST or n_clusters < 2:
         return None, {}
+    from sklearn.metrics import adjusted_rand_score
+
     x = main_directions((scaled if images else spread_steps(scaled)).astype(np.float32)).astype(np.float64)
     links = neighbour_links(x)
 
     def measured(found: np.ndarray) -> Clustering:
-        return Clustering(found, find_gaps(x, found, links), _silhouette(x, found), _agreement(labels, found))
+        agreement = float(adjusted_rand_score(labels, found))
+        return Clustering(found, find_gaps(x, found, links), _silhouette(x, found), agreement)
 
     return measured(labels), {name: measured(found) for name, found in _rivals(x, n_clusters).items()}
 
@@ -66,9 +69,3 @@ def _silhouette(x: np.ndarray, labels: np.ndarray) -> float | None:
         return None
     score = float(silhouette_score(x[some], labels[some]))
     return score if math.isfinite(score) else None
-
-
-def _agreement(own: np.ndarray, other: np.ndarray) -> float:
-    from sklearn.metrics import adjusted_rand_score
-
-    return float(adjusted_rand_score(own, other))

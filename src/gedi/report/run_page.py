@@ -1,4 +1,4 @@
-"""The report of one run: the answer first, then the pictures, then how it was found out."""
+"""The report of one run: the answer first, then the pictures, then how it was found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gedi.report.answer import cluster_lines, column_table, row_texts, typical_t
 from gedi.report.charts import POINTS, Chart, View, matched
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
 from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures
-from gedi.report.look import literal, percent, short
+from gedi.report.look import literal, percent, setting, short
 from gedi.report.measures import UNSURE, Answers, few, guard_events
 from gedi.report.page import render
 from gedi.report.plane import plane_charts
@@ -23,8 +23,8 @@ from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES
 
 LARGEST_TABLE = 30  # clusters or labels in the table of clusters against labels
-LISTED = 20  # clusters on the first screen; the others are folded away
-LABEL_VIEW = 100  # labels that the map still shows in colours of their own
+LISTED = 20  # clusters on the first screen; the rest are folded away
+LABEL_VIEW = 100  # with more labels, the map has no view of them
 
 
 def run_page(run: RunView) -> str:
@@ -44,8 +44,8 @@ def run_page(run: RunView) -> str:
         "candidate_names": CANDIDATES,
         "stages": records.stages(run),
         "has_choice": history.choice is not None,
-        "has_constraint": bool(records.setting(run.settings, "objective", "symbolic")),
-        "random_heads": records.setting(run.settings, "heads", "random"),
+        "has_constraint": bool(setting(run.settings, "objective", "symbolic")),
+        "random_heads": setting(run.settings, "heads", "random"),
         "labelled": None,
         "clusters": [],
         "typical": None,
@@ -62,7 +62,6 @@ def run_page(run: RunView) -> str:
         "sample": run.sample,
         "kind": run.kind,
         "unsure": UNSURE,
-        "sheet": None,
     }
     if run.answers is not None:
         lines = cluster_lines(run, run.answers) if run.measures.has_clusters else []

@@ -160,7 +160,7 @@ def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
 
 
 def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:
-    """The sample kept with the run, or else one drawn from its data if that is still in its place, unchanged."""
+    """The sample kept with the run, or else one drawn from its data if that is still there, unchanged."""
     kept = read_sample(folder, model.n_features)
     if kept is not None or not os.path.lexists(folder / runs.PLAN):
         return kept

@@ -35,7 +35,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")  # matplotlib's names of the repor
 def write_model_report(model: TrainedModel, sample: DataSample | None, path: str | Path | None) -> Path:
     """Write the page to ``path``; without one, to a temporary file that opens in a browser if there is a display."""
     if sample is None:
-        raise DataError("This model keeps no rows to show, since it was loaded without any: pass some as data.")
+        raise DataError("This model was loaded without rows, so it has none to show: pass some as data.")
     run = RunView(Path("model"), "model", model, model.results, model.history, to_dict(model.config), kept=sample)
     page = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="gedi-")) / "report.html"
     write_page(run_page(run), page)
@@ -49,9 +49,9 @@ def _has_display() -> bool:
 
 
 def draw(model: TrainedModel, sample: DataSample | None, axes: Axes | None) -> Axes:
-    """Rows by cluster: over the contours of the density if there are two columns, or else on a map of the embedding."""
+    """Rows by cluster: for two columns, over the contours of the density; otherwise on a map of the embedding."""
     if sample is None:
-        raise DataError("This model keeps no rows to draw, since it was loaded without any: pass some as X.")
+        raise DataError("This model was loaded without rows, so it has none to draw: pass some as X.")
     if axes is None:
         from matplotlib import pyplot
 

@@ -42,7 +42,7 @@ def summary(run: RunView) -> dict[str, Any]:
 
 
 def numbers(m: Measures) -> dict[str, Any]:
-    """The plain measures by name; null if one could not be made."""
+    """The plain measures by name; null where there is none."""
     return {item.name: getattr(m, item.name) for item in fields(m) if item.name not in NOT_NUMBERS}
 
 

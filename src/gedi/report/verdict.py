@@ -1,6 +1,6 @@
 """Is the model any good? Judged without labels, in plain words, with a command to try if it is not.
 
-Clusters are judged by the rows around them and beside cheap rivals, never by the model's certainty alone: a network is
+Clusters are judged by the rows around them and against cheap rivals, never by the model's certainty alone: a network is
 certain of any cut it has learned. Every threshold is in `LIMITS`; `gedi reproduce table-verdict` compares the grades
 with the truth where it is known. They prove nothing: clusters can be real and still not be the ones you want.
 """
@@ -21,7 +21,7 @@ from gedi.training.choice import HEAD
 
 GOOD, FAIR, POOR, UNGRADED = "good", "fair", "poor", "not graded"
 WORST_FIRST = (POOR, FAIR, GOOD, UNGRADED)
-TRIAL = 100  # iterations: a run of which no stage is at least this long only shows that everything works
+TRIAL = 100  # iterations: a run whose stages are all shorter only shows that everything works
 
 
 class Limit(NamedTuple):
@@ -41,8 +41,8 @@ class Limit(NamedTuple):
 LIMITS = {
     "crowding": Limit(0.50, 0.80),  # of the clusters' borders; an arbitrary cut has 0.5 (a line) to 1 or more
     "crowding_of_images": Limit(0.50, 0.80, FAIR),  # ... of images, whose pixels may not show gaps that are there
-    "hidden": Limit(0.20, 0.60),  # share of rows in clusters that fall into two
-    "behind": Limit(0.15, 0.50),  # crowding beyond that of the best rival
+    "hidden": Limit(0.20, 0.60),  # share of rows in clusters that split in two
+    "behind": Limit(0.15, 0.50),  # crowding above that of the best rival
     "confidence": Limit(0.90, 0.70, FAIR),  # mean probability of a row's own cluster: doubt counts, certainty does not
     "keeps_noise": Limit(0.90, 0.80),  # share of rows that stay in their cluster under a little noise
     "keeps_walk": Limit(0.90, 0.80),  # ... at the end of a DAM walk
@@ -87,7 +87,7 @@ class Judgement:
     ability: str
     findings: list[Finding] = field(default_factory=list)
     absent: str = ""  # why it is not graded
-    command: str = ""  # to paste if it is not graded, if there is one that helps
+    command: str = ""  # what to run if it is not graded, if any command helps
 
     @property
     def level(self) -> str:
@@ -187,7 +187,7 @@ def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
         "keeps_noise",
         m.keeps_noise,
         f"{percent(m.keeps_noise)} of the rows keep their cluster when a little noise is added.",
-        "train for longer, with more attempts that compete",
+        "train for longer, with more competing attempts",
         longer,
     )
     found += _finding(
@@ -208,12 +208,12 @@ def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
 
 
 def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
-    """What the rows around the clusters say, and whether rivals do better."""
+    """Whether gaps set the clusters apart, and whether rivals do better."""
     if m.own is None:
         return []
     gaps, crowding = m.own.gaps, m.own.crowding
     if crowding is None:
-        text = "All clusters but one are too small to tell whether gaps lie around them."
+        text = "At most one cluster is large enough to tell whether a gap lies around it."
         return _finding("crowding", MOST, text, "let more attempts compete", longer)
     crowded = len(gaps.crowded)
     fewer = max(2, m.n_clusters - max(1, crowded // 2))
@@ -222,7 +222,7 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     )
     text = (
         f"{said}: their borders are {short(crowding, 2)} times as crowded as the clusters themselves "
-        "(0: empty; 1: the rows could as well be cut elsewhere)."
+        "(0: empty; 1: an arbitrary cut would do as well)."
     )
     unseen = "pixels alone may not show gaps between images: look at the examples of each cluster"
     found = _finding(
@@ -247,7 +247,7 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
         f"{RIVALS.get(name, name)} on the same rows {'finds clearer gaps' if better else 'finds no clearer gaps'} "
         f"(crowding {short(rival, 2)}, ours {short(crowding, 2)}; agreement {percent(m.best_rival[1].agreement)})."
     )
-    return found + _finding("behind", behind, text, "train for longer, with more attempts that compete", longer)
+    return found + _finding("behind", behind, text, "train for longer, with more competing attempts", longer)
 
 
 def _embedding(m: Measures, rerun: Rerun) -> list[Finding]:
@@ -263,7 +263,7 @@ def _embedding(m: Measures, rerun: Rerun) -> list[Finding]:
         "rank_share",
         min(1.0, m.effective_rank / needed),
         f"It uses {m.effective_rank:.1f} of {m.dimensions} dimensions; {m.n_clusters} clusters need about {needed}.",
-        "train a finer auxiliary clustering beside the clusters",
+        "train a finer auxiliary clustering alongside the clusters",
         rerun.fit(rerun.times(2, "heads.neutral", "step2.iterations")),
     )
 
@@ -288,13 +288,11 @@ def _density(m: Measures, rerun: Rerun) -> list[Finding]:
 
 
 def _samples(m: Measures, rerun: Rerun) -> list[Finding]:
-    if not m.has_density:
-        return []
     remedy, command = _better_samples(rerun)
     found = _finding(
         "sample_test",
         m.sample_test,
-        f"A test by nearest neighbours tells samples from data with {percent(m.sample_test)} accuracy "
+        f"A nearest-neighbour test tells samples from data with {percent(m.sample_test)} accuracy "
         "(50\u00a0% is chance).",
         f"do not use the samples as data; {remedy}",
         command,
@@ -312,8 +310,8 @@ def _better_samples(rerun: Rerun) -> tuple[str, str]:
     """What to change, in words and as a command."""
     more = rerun.times(8, "objective.generative.components")
     if more and max(more.values()) <= max(SIZES):
-        return "let the density have more components", rerun.fit(more)
-    if more:  # it learns without chains
+        return "give the density more components", rerun.fit(more)
+    if more:  # it trains without chains
         return "train for longer", rerun.fit(rerun.times(3, "step2.iterations"))
     longer = rerun.times(3, "step1.iterations") | rerun.times(2, "sampler.steps")
     return "train the density for longer", rerun.fit(longer)
@@ -332,13 +330,13 @@ def _training(m: Measures, rerun: Rerun) -> list[Finding]:
         rerun.fit(rerun.times(2, "sampler.steps")),
     )
     times = "once" if m.rollbacks == 1 else f"{m.rollbacks} times"
-    text = f"Training became unstable {times} and was set back." if m.rollbacks else "Training was stable throughout."
+    text = f"Training was unstable and rolled back {times}." if m.rollbacks else "Training was stable throughout."
     found += _finding("rollbacks", m.rollbacks, text, "train more slowly", slower)
     return found + [_warning(seen, remedy, rerun) for seen, remedy in m.warnings]
 
 
 def _warning(seen: str, remedy: str, rerun: Rerun) -> Finding:
-    """A warning during training, in plain words if we know it."""
+    """A warning during training, in plain words if it is a known one."""
     longer = rerun.fit(rerun.times(3, "step2.iterations"))
     if seen.startswith("L_DI"):
         return Finding(FAIR, "The clusters had hardly formed when training ended.", "train for longer", longer)

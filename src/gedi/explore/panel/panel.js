@@ -88,7 +88,7 @@ function familiarity(row) {
 
 // ---- the table ----
 
-// What a column is called on the page and in the file to download, what is sorted and written, and how it is shown.
+// Each column: its name on the page and in the downloaded file, the value to sort and write, and how it is shown.
 function columns() {
   const several = new Set(rows.map((row) => row.file)).size > 1;
   return [
@@ -137,7 +137,7 @@ function head(column) {
   button.addEventListener("click", () => {
     sorting = !isSorted ? { key: column.key, down: false } : sorting.down ? null : { key: column.key, down: true };
     list();
-    [...at("heads").querySelectorAll("button")].find((one) => one.textContent === column.title).focus(); // it was made anew
+    [...at("heads").querySelectorAll("button")].find((one) => one.textContent === column.title).focus(); // it was re-created
   });
   made.append(button);
   return made;
@@ -162,7 +162,7 @@ function written(value) {
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-// The rows that are found, in their order: what is seen is what is written.
+// Writes the rows that are shown, in the same order.
 function download() {
   const some = columns().filter((column) => column.key);
   const lines = [some.map((column) => column.key), ...found().map((row) => some.map((column) => column.value(row)))];
@@ -222,7 +222,7 @@ function show(answers, isExample) {
   const names = answers.length > 3 ? counted(answers.length, "file") : answers.map((answer) => answer.name).join(", ");
   at("name").textContent = isExample ? `Example: ${counted(rows.length, "row")}` : `${names}: ${cut.length ? "the first " : ""}${counted(rows.length, "row")}`;
   at("example").hidden = !isExample;
-  at("example").textContent = `These are ${about.examples.kind}. Drop files of your own to see them here instead.`;
+  at("example").textContent = `These are ${about.examples.kind}. Drop your own files to see them here instead.`;
   const sizes = new Map();
   for (const row of rows) sizes.set(row.cluster, (sizes.get(row.cluster) || 0) + 1);
   const largest = [...sizes].sort((one, two) => two[1] - one[1]);

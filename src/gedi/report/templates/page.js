@@ -25,7 +25,7 @@
 
   function complete(layout) {
     const full = {
-      margin: { l: 56, r: 36, t: 26, b: 46 }, // on the right, there is room for the buttons
+      margin: { l: 56, r: 36, t: 26, b: 46 }, // room for the buttons on the right
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: 13 },
@@ -88,7 +88,7 @@
   const places = [...document.querySelectorAll("[data-chart]")].filter((place) => content.charts[place.dataset.chart]);
   const map = places.find((place) => place.dataset.chart === "map");
   const folded = (place) => place.closest("details:not([open])");
-  // What is folded away is drawn when it is opened: it has no size before.
+  // A folded chart is drawn when it is opened: it has no size before.
   for (const details of document.querySelectorAll("details")) {
     details.addEventListener("toggle", () => {
       for (const place of places) if (details.contains(place) && !folded(place) && !place.data) draw(place);
