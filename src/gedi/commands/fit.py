@@ -34,6 +34,7 @@ SAME |= {"outliers": "--outliers", "minutes": "--minutes", "training": "preset o
 def run_fit(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data import load
+    from gedi.data.one_hot import categories
     from gedi.objectives.symbolic import groups_line
     from gedi.runs.layout import check_sizes
     from gedi.training.config import check_outliers
@@ -43,10 +44,11 @@ def run_fit(args: argparse.Namespace) -> None:
     reading = {"label_column": args.label_column, "drop": args.drop, "raw": args.raw, "skip_broken": args.skip_broken}
     data = load(args.data, seed=args.seed, **reading)
     rows = _checked(data, 2 if args.n_clusters == AUTO else args.n_clusters)
-    config = _settings(args, rows, data)
+    words = categories(rows, data.table, images=data.image_shape is not None)
+    config = _settings(args, rows, data, has_words=bool(words))
     check_outliers(args.outliers, config)
     begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
-    n_clusters, number = _number(args, rows, config, begun)
+    n_clusters, number = _number(args, rows, config, words, begun)
     rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
     plan = runs.Plan(
         data=_to_find_again(args.data),
@@ -91,7 +93,7 @@ def run_fit(args: argparse.Namespace) -> None:
 
 
 def _number(
-    args: argparse.Namespace, rows: Any, config: TrainingConfig, begun: Plan | None
+    args: argparse.Namespace, rows: Any, config: TrainingConfig, words: list[list[int]], begun: Plan | None
 ) -> tuple[int, dict[str, Any]]:
     """How many clusters to find, and why: as asked for, as in the run to resume, or as found from the rows."""
     if args.n_clusters != AUTO:
@@ -101,7 +103,7 @@ def _number(
     from gedi.training.number import find_number
 
     say(err, "looking for the number of clusters")
-    found = find_number(rows, config, args.seed)
+    found = find_number(rows, config, args.seed, words)
     say(err, found.in_words())
     return found.chosen, found.plain()
 
@@ -225,16 +227,14 @@ def _fingerprints(rows: Any, data: Dataset) -> tuple[str, str | None]:
     return fingerprint(rows), None if data.groups is None else fingerprint(data.groups)
 
 
-def _settings(args: argparse.Namespace, rows: np.ndarray, data: Dataset) -> TrainingConfig:
-    from gedi.data.one_hot import categories
+def _settings(args: argparse.Namespace, rows: np.ndarray, data: Dataset, *, has_words: bool) -> TrainingConfig:
     from gedi.objectives.symbolic import constraint_change
     from gedi.training.presets import configure
 
     constrained = constraint_change(Path(args.constraint)) if args.constraint else {}
     # Twice: the file may set the weight of a constraint that only the flag names, but the flag's rule wins.
     changes = [constrained, _config_file(args.config), constrained, args.changes]
-    words = categories(rows, data.table, images=data.image_shape is not None)
-    shape = {"image_shape": data.image_shape, "has_words": bool(words)}
+    shape = {"image_shape": data.image_shape, "has_words": has_words}
     return configure(args.preset, args.method, *changes, n_features=rows.shape[1], **shape)
 
 

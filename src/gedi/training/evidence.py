@@ -1,38 +1,66 @@
-"""How well a clustering explains the data: the likelihood of held-out rows under one Gaussian per cluster."""
+"""How well clusters explain the data: a Gaussian per cluster for numbers, and frequencies of levels for categories."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
+from sklearn.cluster import k_means
 
 FOLDS = 5
 MOST_ROWS = 2_000  # if there are more, a random subset of this size is used
 LEVELS = 10  # columns of at most this many different numbers count as categories, too
 OUTLIERS = 0.02  # share of the rows, the least likely ones, that do not count
+SETTLED = 1e-4  # gain in nats per row at which EM ends
 
 
-def held_out_log_likelihood(x: np.ndarray, labels: np.ndarray, words: Sequence[Sequence[int]] = ()) -> float:
-    """Mean log-likelihood of rows [n, d] in nats, each under a mixture fitted to the other folds.
+class Explained(NamedTuple):
+    """Rows as `Clusters` explain them."""
 
-    The mixture has one Gaussian with a full covariance per cluster, fitted to the rows with that label. Its covariance
-    includes one pseudo-row with the variances of all rows, made smaller for more clusters (Fraley and Raftery, 2007),
-    so that it exists for clusters of any size. Categories, which are the features listed in ``words`` and columns with
-    few values, are modelled by the frequencies of their levels in each cluster instead: a Gaussian's density could grow
-    without bound on a cluster whose rows share a level.
+    numbers: np.ndarray  # [n, p]
+    levels: list[np.ndarray]  # of every category, one-hot, [n, levels]
+    variances: np.ndarray  # of the numbers, over all rows of the data, [p]
+
+    def at(self, places: np.ndarray) -> Explained:
+        """Some of the rows."""
+        return Explained(self.numbers[places], [level[places] for level in self.levels], self.variances)
+
+
+class Clusters(NamedTuple):
+    """A mixture: in a cluster, numbers are Gaussian with a full covariance, and categories are independent."""
+
+    log_sizes: np.ndarray  # [k]
+    centres: np.ndarray  # [k, p]
+    roots: np.ndarray  # Cholesky factors of the covariances, [k, p, p]
+    log_frequencies: list[np.ndarray]  # of every category, [k, levels]
+
+    def log_joint(self, rows: Explained) -> np.ndarray:
+        """log p(row, cluster), [n, k]."""
+        n, p = rows.numbers.shape
+        found = np.empty((n, len(self.log_sizes)))
+        for k, (centre, root) in enumerate(zip(self.centres, self.roots, strict=True)):
+            squares = np.square(solve_triangular(root, (rows.numbers - centre).T, lower=True)).sum(0)
+            found[:, k] = self.log_sizes[k] - np.log(np.diag(root)).sum() - (squares + p * np.log(2 * np.pi)) / 2
+        for level, log_p in zip(rows.levels, self.log_frequencies, strict=True):
+            found += level @ log_p.T
+        return found
+
+
+def explained(x: np.ndarray, words: Sequence[Sequence[int]]) -> Explained:
+    """Split scaled rows [n, d] into numbers and categories.
+
+    Categories are the features listed in ``words``, and columns with few values: a Gaussian's density could grow
+    without bound on a cluster whose rows share a value.
     """
-    rng = np.random.default_rng(0)
-    some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
-    x, (names, labels) = x[some].astype(np.float64), np.unique(labels[some], return_inverse=True)
-    fold = rng.permutation(len(x)) % FOLDS
     levels = [_levels(x[:, places]) for places in words]
-    x = np.delete(x, [place for places in words for place in places], axis=1)
+    x = np.delete(x, [place for places in words for place in places], axis=1).astype(np.float64)
     values = [np.unique(column, return_inverse=True) for column in x.T]
     levels += [places for found, places in values if len(found) <= LEVELS]
-    x = x[:, [len(found) > LEVELS for found, _ in values]]
-    prior = np.diag(np.maximum(x.var(0), 1e-6)) / len(names) ** (2 / max(1, x.shape[1]))
-    found = np.concatenate([_log_likelihood(x, levels, labels, fold != k, prior) for k in range(FOLDS)])
-    return float(np.sort(found)[int(OUTLIERS * len(found)) :].mean())
+    numbers = x[:, [len(found) > LEVELS for found, _ in values]]
+    return Explained(numbers, [np.eye(level.max() + 1)[level] for level in levels], numbers.var(0))
 
 
 def _levels(features: np.ndarray) -> np.ndarray:
@@ -41,21 +69,51 @@ def _levels(features: np.ndarray) -> np.ndarray:
     return (features - low).argmax(1) if len(low) > 1 else (features[:, 0] > (low[0] + high[0]) / 2).astype(int)
 
 
-def _log_likelihood(
-    x: np.ndarray, levels: Sequence[np.ndarray], labels: np.ndarray, seen: np.ndarray, prior: np.ndarray
-) -> np.ndarray:
-    """Log-likelihood of the rows that are not ``seen``, under Gaussians and frequencies of those that are."""
-    new, parts = x[~seen], []
-    for cluster in np.unique(labels[seen]):
-        rows = x[seen & (labels == cluster)]
-        centre = rows.mean(0)
-        covariance = ((rows - centre).T @ (rows - centre) + prior) / (len(rows) + 1)
-        root = np.linalg.cholesky(covariance)
-        squares = np.square(np.linalg.solve(root, (new - centre).T)).sum(0)
-        size = np.log(len(rows) / seen.sum()) - np.log(np.diag(root)).sum()
-        part = size - (squares + x.shape[1] * np.log(2 * np.pi)) / 2
-        for level in levels:
-            counts = np.bincount(level[seen & (labels == cluster)], minlength=level.max() + 1) + 1.0
-            part = part + np.log(counts / counts.sum())[level[~seen]]
-        parts.append(part)
-    return np.logaddexp.reduce(np.stack(parts), axis=0)
+def clusters_of(rows: Explained, shares: np.ndarray) -> Clusters:
+    """Fit clusters to rows that belong to them by ``shares`` [n, k].
+
+    A covariance includes one pseudo-row with the variances of all data, made smaller for more clusters (Fraley and
+    Raftery, 2007), so that it exists for clusters of any size. Every level counts once more than it occurs.
+    """
+    sizes, p = np.maximum(shares.sum(0), 1e-9), rows.numbers.shape[1]
+    prior = np.diag(np.maximum(rows.variances, 1e-6)) / len(sizes) ** (2 / max(1, p))
+    centres = (shares.T @ rows.numbers) / sizes[:, None]
+    roots = np.empty((len(sizes), p, p))
+    for k, centre in enumerate(centres):
+        apart = rows.numbers - centre
+        roots[k] = np.linalg.cholesky(((shares[:, k, None] * apart).T @ apart + prior) / (sizes[k] + 1))
+    counts = [shares.T @ level + 1.0 for level in rows.levels]
+    frequencies = [np.log(count / count.sum(1, keepdims=True)) for count in counts]
+    return Clusters(np.log(sizes / sizes.sum()), centres, roots, frequencies)
+
+
+def held_out_log_likelihood(x: np.ndarray, labels: np.ndarray, words: Sequence[Sequence[int]] = ()) -> float:
+    """Mean log-likelihood of rows [n, d] in nats, each under clusters fitted to the labels of the other folds."""
+    rng = np.random.default_rng(0)
+    some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
+    labels = np.unique(labels[some], return_inverse=True)[1]
+    rows, shares, fold = explained(x[some], words), np.eye(labels.max() + 1)[labels], rng.permutation(len(some)) % FOLDS
+    found = [
+        logsumexp(clusters_of(rows.at(fold != k), shares[fold != k]).log_joint(rows.at(fold == k)), axis=1)
+        for k in range(FOLDS)
+    ]
+    return float(np.sort(np.concatenate(found))[int(OUTLIERS * len(some)) :].mean())
+
+
+def best_mixture(rows: Explained, x: np.ndarray, k: int, *, tries: int, seed: int = 0) -> Clusters:
+    """Clusters that explain the rows best, by EM from several runs of k-means on the scaled rows ``x``."""
+    starts = [np.asarray(k_means(x, k, n_init=1, random_state=seed + i)[1]) for i in range(tries)]  # type: ignore[arg-type]
+    found = [_by_expectation_maximisation(rows, np.eye(k)[labels]) for labels in starts]
+    return max(found, key=lambda one: one[1])[0]
+
+
+def _by_expectation_maximisation(rows: Explained, shares: np.ndarray) -> tuple[Clusters, float]:
+    """Clusters, and the mean log-likelihood of the rows."""
+    before = -np.inf
+    while True:
+        clusters = clusters_of(rows, shares)
+        joint = clusters.log_joint(rows)
+        each = logsumexp(joint, axis=1, keepdims=True)
+        if (now := float(each.mean())) - before < SETTLED:
+            return clusters, now
+        shares, before = np.exp(joint - each), now

@@ -1,13 +1,15 @@
-"""Find the number of clusters, by the agreement of halves of the rows and the gap of their graph, without labels."""
+"""Find the number of clusters, by how well halves of the rows agree on them, without labels."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigvalsh
+from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
@@ -16,6 +18,7 @@ from gedi.data import Scaler
 from gedi.data.neighbours import main_directions, nearest_neighbours
 from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig
+from gedi.training.evidence import best_mixture, explained
 from gedi.training.start import NEIGHBOURS, Graph, graph_of
 
 MOST_ROWS = 1_500  # if there are more, a random subset of this size is used
@@ -25,6 +28,8 @@ SPLITS = 3  # random splits into halves
 NODES, FEWEST = 150, 5  # nodes of a graph, and rows that a node needs
 PER_LOG = 0.07  # bonus for a number e times as large: merged clusters are stable, too
 PER_GAP = 0.15  # bonus for a gap e times as large
+PER_NAT = 0.5  # with categories: bonus for each nat by which clusters of one half explain a row of the other better
+TRIES = 2  # with categories: runs of EM
 FLOOR = 0.01  # eigenvalues closer to 1 than this count as about 1
 
 STABLE, CLEAR = 0.6, 0.9  # lowest agreement of stable clusters, and of clear ones
@@ -37,10 +42,10 @@ class Evidence(NamedTuple):
     """The evidence for a number of clusters."""
 
     agreement: float  # between clusterings of halves (ARI; 1: perfect, 0: chance), for the better kind
-    gap: float  # how many times further from 1 the graph's next eigenvalue is; 1: no gap
+    bonus: float  # for what else speaks for this number
 
     def score(self, k: int) -> float:
-        return self.agreement + PER_LOG * float(np.log(k)) + PER_GAP * float(np.log(self.gap))
+        return self.agreement + PER_LOG * float(np.log(k)) + self.bonus
 
 
 @dataclass(frozen=True)
@@ -65,32 +70,68 @@ class Number:
         return f"found {self.chosen} clusters ({self.sure}: halves of the rows agree to {self.agreement:.0%}){second}"
 
 
-def find_number(x: np.ndarray, config: TrainingConfig, seed: int) -> Number:
+def find_number(x: np.ndarray, config: TrainingConfig, seed: int, words: Sequence[Sequence[int]] = ()) -> Number:
     """The number of clusters of checked rows [n, d]; the same rows and seed give the same number.
 
-    Two criteria decide. *Stability* (Lange et al., 2004): two kinds of clustering, a cut of the graph of
-    neighbours and a Gaussian mixture, are fitted to both halves of the rows, and extended to all rows. Real clusters
-    are found in both halves; others depend on which rows were drawn. *Eigengap* (von Luxburg, 2007): if k clusters are
-    nearly separate in the graph of neighbours, k of its eigenvalues are near 1, and the next is smaller.
+    *Stability* (Lange et al., 2004) decides first: both halves of the rows are clustered, and the clusters are extended
+    to all rows. Real clusters are found in both halves; others depend on which rows were drawn. ``words`` are the
+    feature indices of every category: see `evidence_of_table` for what else decides with them, and `evidence_of_graph`
+    without.
     """
     if "symbolic" in config.objective:
         raise ConfigError("A constraint fixes the number of clusters: give n_clusters instead of auto.")
     rng = np.random.default_rng(seed)
     some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
-    rows = main_directions(Scaler().fit(x, mode=config.scaling).transform(np.asarray(x[some]))).astype(np.float64)
+    rows = Scaler().fit(x, mode=config.scaling, together=words).transform(np.asarray(x[some]))
     if len(rows) < 2 * ROWS_EACH:
         return Number(min(2, len(rows)), None, NOTHING, 0.0, {})
     most = min(MOST, len(rows) // ROWS_EACH)
+    if words:
+        return judge(evidence_of_table(rows.astype(np.float64), words, min(EVERY, most), rng))
+    return judge(evidence_of_graph(main_directions(rows).astype(np.float64), most, rng))
+
+
+def evidence_of_graph(rows: np.ndarray, most: int, rng: np.random.Generator) -> dict[int, Evidence]:
+    """Cuts of the graph of neighbours and Gaussian mixtures of both halves; and the *eigengap* (von Luxburg, 2007).
+
+    If k clusters are nearly separate in the graph of neighbours, k of its eigenvalues are near 1, and the next is
+    smaller.
+    """
     gaps, halves = eigengaps(rows, most), split(rows, most, rng)
     many = sorted((k for k in gaps if k > EVERY), key=lambda k: -gaps[k])[:3]
-    return judge({k: Evidence(agreement(rows, halves, k), gaps[k]) for k in gaps if k <= EVERY or k in many})
+    tried = [k for k in gaps if k <= EVERY or k in many]
+    return {k: Evidence(agreement(rows, halves, k), PER_GAP * float(np.log(gaps[k]))) for k in tried}
+
+
+def evidence_of_table(
+    x: np.ndarray, words: Sequence[Sequence[int]], most: int, rng: np.random.Generator
+) -> dict[int, Evidence]:
+    """Mixtures of Gaussians and frequencies of words, fitted to each half and judged by the *likelihood* of the other.
+
+    Combinations of words look like clusters with wide gaps between them, to a graph and to Gaussians alike. In these
+    mixtures the words of a cluster are independent, so a combination is only a cluster if several columns agree on it.
+    A single cluster has no agreement to show, so it only wins if nothing explains the other half better.
+    """
+    rows, found = explained(x, words), {}
+    halves = [rng.permutation(len(x)) % 2 == 0 for _ in range(SPLITS)]
+    for k in range(1, most + 1):
+        agreed, likely = [], []
+        for half in halves:
+            joints = [best_mixture(rows.at(some), x[some], k, tries=TRIES).log_joint(rows) for some in (half, ~half)]
+            agreed.append(adjusted_rand_score(*(joint.argmax(1) for joint in joints)) if k > 1 else 0.0)
+            likely += [
+                logsumexp(joint[other], axis=1).mean() for joint, other in zip(joints, (~half, half), strict=True)
+            ]
+        found[k] = Evidence(float(np.mean(agreed)), PER_NAT * float(np.mean(likely)))
+    single = found.pop(1)
+    return {k: Evidence(one.agreement, one.bonus - single.bonus) for k, one in found.items()}
 
 
 def judge(found: dict[int, Evidence]) -> Number:
-    """The number with the best score; numbers of unstable clusters do not count."""
+    """The number with the best score; clusters that are unstable, or explain less than a single one, do not count."""
     curve = {k: evidence.score(k) for k, evidence in found.items()}
     ranked = sorted(curve, key=lambda k: -curve[k])
-    stable = [k for k in ranked if found[k].agreement >= STABLE]
+    stable = [k for k in ranked if found[k].agreement >= STABLE and found[k].bonus >= 0]
     chosen = stable[0] if stable else min(ranked)
     runner_up = next((k for k in [*stable, *ranked] if k != chosen), None)
     sure = NOTHING if not stable else "clear" if found[chosen].agreement >= CLEAR else "unsure"

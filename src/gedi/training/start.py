@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from gedi.data.neighbours import nearest_neighbours, partial_views
 from gedi.objectives.term import constraint_of
+from gedi.training.evidence import best_mixture, explained
 from gedi.training.grounding import ground
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 10_000  # if there are more, starts use a random subset of this size, and label the other rows from it
 NEIGHBOURS = 10  # of each row, in the graph of neighbours
+EM_TRIES = 5  # runs of EM on a table with categories
 
 
 # -- in a run ---------------------------------------------------------------------------------------------------------
@@ -66,9 +68,14 @@ def kmeans(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
 
 
 def mixture(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
-    """A mixture of Gaussians with full covariances."""
+    """A mixture of Gaussians with full covariances; with categories, of Gaussians and frequencies."""
     x = run.directions
-    some = x[sample_of(len(x), seed)].astype(np.float64)
+    places = sample_of(len(x), seed)
+    some = x[places].astype(np.float64)
+    if run.words:
+        rows = explained(x, run.words)
+        found = best_mixture(rows.at(places), some, min(n_clusters, len(some)), tries=EM_TRIES, seed=seed)
+        return found.log_joint(rows).argmax(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = GaussianMixture(min(n_clusters, len(some)), reg_covar=1e-3, n_init=2, random_state=seed).fit(some)
