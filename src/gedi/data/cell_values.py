@@ -11,10 +11,10 @@ import numpy as np
 from gedi.data.columns import MISSING
 
 GAPS = MISSING | {"-", "--", "?", "#n/a", "<na>", "nat", "missing", "unknown"}  # in lower case
-NEARLY_ALL = 0.95  # of the cells must be readable as a number or a date; the others become gaps
+NEARLY_ALL = 0.95  # share of the cells that must be numbers, or dates; the others become gaps
 GUESSES = 20  # cells to guess a date's format from
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # in microseconds
-BETWEEN = " '’\u00a0\u202f"  # signs that group digits, besides comma and point
+BETWEEN = " '’\u00a0\u202f"  # characters that group digits, besides comma and point
 NUMBER = re.compile(
     r"^(?P<before>[$€£¥]|[A-Z]{3}\s)?\s*"
     rf"(?P<sign>[+-]?)\s*(?P<before2>[$€£¥])?\s*(?P<digits>\d{{1,3}}([{BETWEEN}]\d{{3}})+([.,]\d+)?|\d[\d.,]*|[.,]\d+)"
@@ -25,7 +25,7 @@ GROUPED = {sign: re.compile(rf"^[1-9]\d{{0,2}}({re.escape(sign)}\d{{3}})+$") for
 
 
 def pandas() -> Any:
-    """pandas, imported where a table needs it: plain numbers do not, and it takes a third of a second."""
+    """pandas, imported only when a table needs it: plain numbers do not, and the import takes a third of a second."""
     import pandas as pd
 
     return pd
@@ -37,7 +37,7 @@ class NumberFormat(NamedTuple):
     unit: str = ""  # '' if the cells are bare numbers
     unit_first: bool = False  # '$ 5' rather than '5 EUR'
     decimal: str = "."
-    digits: int = 0  # after the decimal sign, at most
+    digits: int = 0  # at most, after the decimal separator
 
 
 def text_of(column: Any) -> Any:
@@ -74,7 +74,7 @@ def number_format(cells: Any) -> NumberFormat | None:
 
 
 def _decimal_sign(body: Any) -> str | None:
-    """The decimal sign of numbers in digits, points and commas; None if no sign makes sense of all of them."""
+    """The decimal separator of numbers in digits, points and commas; None if none makes sense of all of them."""
     points, commas = body.str.count(r"\."), body.str.count(",")
     both = body[(points > 0) & (commas > 0)]
     if len(both):
@@ -95,7 +95,7 @@ def _decimal_sign(body: Any) -> str | None:
 
 
 def numbers(cells: Any, form: NumberFormat) -> np.ndarray:
-    """Cells (text, NA for gaps) as numbers; NaN for gaps and for what is not a number in this unit."""
+    """Cells (text, NA for gaps) as numbers; NaN for gaps and for anything that is not a number in this unit."""
     pd = pandas()
 
     parts = cells.str.extract(NUMBER)
@@ -120,7 +120,7 @@ def date_format(cells: Any) -> str | None:
     by_point = few.str.contains(r"^\d{1,2}\.\d{1,2}\.", regex=True).any()
     order = (True, False) if by_point else (False, True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about cells in the other order, which the shares below decide
+        warnings.simplefilter("ignore")  # about cells in the other order: the shares below decide
         formats = dict.fromkeys(guess(cell, dayfirst=first) for first in order for cell in few)
     shares = {
         form: float(pd.to_datetime(cells, format=form, errors="coerce", utc=True).notna().mean())
@@ -132,7 +132,7 @@ def date_format(cells: Any) -> str | None:
 
 
 def days(cells: Any, form: str) -> np.ndarray:
-    """Dates (text, NA for gaps) as days since 1970; NaN for gaps and for what is not a date in this format."""
+    """Dates (text, NA for gaps) as days since 1970; NaN for gaps and for anything that is not a date in this format."""
     pd = pandas()
 
     return days_of(pd.to_datetime(cells, format=form, errors="coerce", utc=True))
@@ -147,10 +147,10 @@ def days_of(dates: Any) -> np.ndarray:
 
 
 def date_in(form: str, day: float) -> str:
-    """A day since 1970 as a date in this format, to the nearest second, or day if it has no time."""
+    """Days since 1970 as a date in this format, rounded to a second, or to a day if it has no time."""
     from datetime import UTC, datetime, timedelta
 
     whole = form if any(sign in form for sign in ("%H", "%I")) else None
-    day = min(max(day, -719_000.0), 2_900_000.0)  # the years that Python knows
+    day = min(max(day, -719_000.0), 2_900_000.0)  # the years that Python supports
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=round(day * 86_400) if whole else round(day) * 86_400)
     return at.strftime(form)

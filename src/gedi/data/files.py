@@ -19,7 +19,7 @@ from gedi.data.streaming import open_numpy
 from gedi.errors import DataError
 
 SUFFIXES = (".npy", ".npz", *tables.SUFFIXES)
-MANY_ROWS = 4096  # as many as a forward pass takes at prediction time
+MANY_ROWS = 4096  # as many as one forward pass takes at prediction time
 BLOCK_BYTES = 1 << 25  # of a block of rows in float64
 
 
@@ -36,7 +36,7 @@ def read(path: Path, *, split: str, wanted: Wanted) -> Dataset:
 
 
 def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarray]:
-    """The rows or images in a file, in order, a block at a time and without labels; a table has to be plain numbers.
+    """The rows or images in a file, in order, a block at a time and without labels; tables must be plain numbers.
 
     Memory use stays at a few blocks of 32 MB (or of one row, if that is larger), however large the file.
     """
@@ -127,7 +127,7 @@ def numeric_array(x: np.ndarray, path: Path) -> np.ndarray:
     if x.dtype.kind not in "buif":
         raise DataError(f"{path} holds values of type {x.dtype}, not numbers: encode them as numbers first.")
     if x.ndim == 2:
-        # float64 stays until the offset is subtracted, see Scaler.
+        # float64 is kept until the offset is subtracted, see Scaler.
         if x.dtype in (np.float32, np.float64):
             return x
         return streaming.converted(x, np.float64) if streaming.is_mapped(x) else x.astype(np.float64)

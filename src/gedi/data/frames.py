@@ -27,7 +27,7 @@ class FrameFile:
 
     path: Path
     names: list[str]
-    blocks: Callable[[int], Iterator[Any]]  # data frames of at most so many rows; cells of a text file are text
+    blocks: Callable[[int], Iterator[Any]]  # data frames of at most this many rows; cells of a text file are text
 
     def whole(self) -> Any:
         """All rows in one data frame."""
@@ -77,7 +77,7 @@ def _open_text(path: Path, wanted: Wanted) -> FrameFile:
 
 
 def encoding_of(path: Path) -> str:
-    """UTF-8 or UTF-16, or else the encoding that Windows and old programs in western Europe write."""
+    """UTF-8 or UTF-16, or else what Windows and older programs write in western Europe."""
     with path.open("rb") as file:
         start = file.read(2)
         if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
@@ -90,7 +90,7 @@ def encoding_of(path: Path) -> str:
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             file.seek(0)
-            undefined = b"\x81\x8d\x8f\x90\x9d"  # bytes that cp1252 does not know, and latin-1 does
+            undefined = b"\x81\x8d\x8f\x90\x9d"  # bytes that latin-1 defines and cp1252 does not
             blocks = iter(lambda: file.read(BLOCK), b"")
             return "latin-1" if any(set(block) & set(undefined) for block in blocks) else "cp1252"
     return "utf-8-sig"
@@ -123,7 +123,7 @@ def _open_excel(path: Path, wanted: Wanted) -> FrameFile:
         sheet = pd.read_excel(path, sheet_name=0, engine="openpyxl")
     except DataError:
         raise
-    except Exception as error:  # the parser of a damaged archive or of odd XML can raise anything
+    except Exception as error:  # on a damaged archive or odd XML, the parser can raise anything
         raise DataError(f"Cannot read {path} as an Excel file: it is damaged, or not an .xlsx file.") from error
     sheet = sheet.dropna(how="all")
     names = [f"column {i + 1}" if _is_blank(name) else str(name).strip() for i, name in enumerate(sheet.columns)]

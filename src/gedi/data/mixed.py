@@ -23,7 +23,7 @@ READ_ROWS = 4096  # at a time
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows in the order of the file, and the columns that go with them into the output."""
+    """Some rows in the order of the file, and the columns to write beside them."""
 
     x: np.ndarray
     beside: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -46,7 +46,7 @@ def read_table(path: Path, wanted: Wanted) -> Dataset:
 
 
 def read_by_recipe(path: Path, wanted: Wanted, recipe: TableRecipe) -> Dataset:
-    """A whole table as a run was trained on it."""
+    """A whole table, read in the same way as the training table."""
     wanted = replace(wanted, features=[column.name for column in recipe.used])
     surprises = Surprises(str(path))
     try:
@@ -87,7 +87,7 @@ def plain_blocks(path: Path, wanted: Wanted, block_rows: Callable[[int], int]) -
 def recipe_blocks(
     path: Path, wanted: Wanted, recipe: TableRecipe, block_rows: Callable[[int], int], *, keep: bool = False
 ) -> Iterator[Block]:
-    """A table as a run was trained on it, in blocks, each with the ids of its rows or, with ``keep``, all its cells."""
+    """A table, read like the training table, in blocks: each with its rows' ids or, with ``keep``, all its cells."""
     wanted = replace(wanted, features=[column.name for column in recipe.used])
     surprises = Surprises(str(path))
     done = 0
@@ -96,7 +96,7 @@ def recipe_blocks(
             for values in plain_blocks(path, wanted, block_rows):
                 yield Block(recipe.filled(values, surprises))
                 done += len(values)
-        except NotPlainError:  # a cell further down; go on from there
+        except NotPlainError:  # because of a cell further down: continue from there
             pass
         else:
             surprises.warn()

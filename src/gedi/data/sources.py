@@ -76,7 +76,7 @@ def load(
     Toys (moons, circles, rings, ...) have `n` points, by default 2,000 to train and 1,000 to test; the test points come
     from `seed + 10_000`. addition has `n` images of MNIST, by default 3,000, drawn with `seed` in consecutive triplets
     a, b, a + b; its test split is MNIST's. Other data has all rows, or a random subset of `n` rows drawn with `seed`.
-    digits and files other than .npz have no splits: both splits are all rows.
+    digits and files other than .npz have no splits: both contain all rows.
 
     In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is not a feature;
     label_column="" makes every column a feature. Columns named in `drop` are left out (None: the caller cannot drop
@@ -128,7 +128,7 @@ def stream(
 ) -> Stream:
     """The rows of ``load``, without labels, a block at a time: a file may be larger than memory.
 
-    A table that is not plain numbers needs `table`, the recipe to read it by. Its blocks then come with the ids of
+    A table that is not plain numbers needs `table`, the recipe to read it with. Its blocks then come with the ids of
     their rows or, with `keep`, with all columns of the file.
     """
     path = Path(data).expanduser()
@@ -204,7 +204,7 @@ def _addition(split: str, n: int | None, seed: int) -> Dataset:
         return replace(_subset(images, n, seed), name="addition")
     rows = ADDITION_ROWS if n is None else n
     if rows % 3:
-        raise DataError(f"addition has triplets of images: n must be a multiple of 3, got {rows}.")
+        raise DataError(f"addition consists of triplets of images: n must be a multiple of 3, got {rows}.")
     if images.y is None:
         raise DataError("addition needs the labels of mnist to know which images add up, but there are none.")
     places = toys.triplets(images.y, rows // 3, seed=seed).ravel()
