@@ -43,7 +43,6 @@ class NumberFormat(NamedTuple):
 def text_of(column: Any) -> Any:
     """The cells of a pandas column as stripped text, with gaps as NA."""
     pd = pandas()
-
     text = column.astype("object").where(column.notna(), None)
     cells = pd.Series(pd.array([None if cell is None else str(cell).strip() for cell in text], dtype="string"))
     return cells.mask(cells.str.lower().isin(GAPS))
@@ -66,14 +65,14 @@ def number_format(cells: Any) -> NumberFormat | None:
     if ((before != "") & (after != "")).any() or (units != unit).sum() > (1 - NEARLY_ALL) * len(units):
         return None
     body = parts["digits"].str.replace(f"[{BETWEEN}]", "", regex=True)
-    decimal = _decimal_sign(body)
+    decimal = _decimal_separator(body)
     if decimal is None:
         return None
     decimals = body.str.rpartition(decimal).pipe(lambda split: split[2].where(split[1] != "", "")).str.len()
     return NumberFormat(str(unit), bool((before != "").any()), decimal, int(decimals.max()))
 
 
-def _decimal_sign(body: Any) -> str | None:
+def _decimal_separator(body: Any) -> str | None:
     """The decimal separator of numbers in digits, points and commas; None if none makes sense of all of them."""
     points, commas = body.str.count(r"\."), body.str.count(",")
     both = body[(points > 0) & (commas > 0)]
@@ -97,7 +96,6 @@ def _decimal_sign(body: Any) -> str | None:
 def numbers(cells: Any, form: NumberFormat) -> np.ndarray:
     """Cells (text, NA for gaps) as numbers; NaN for gaps and for anything that is not a number in this unit."""
     pd = pandas()
-
     parts = cells.str.extract(NUMBER)
     filled = parts.fillna("")
     unit = filled["before"].str.strip() + filled["before2"] + filled["after"].str.strip()
@@ -133,16 +131,12 @@ def date_format(cells: Any) -> str | None:
 
 def days(cells: Any, form: str) -> np.ndarray:
     """Dates (text, NA for gaps) as days since 1970; NaN for gaps and for anything that is not a date in this format."""
-    pd = pandas()
-
-    return days_of(pd.to_datetime(cells, format=form, errors="coerce", utc=True))
+    return days_of(pandas().to_datetime(cells, format=form, errors="coerce", utc=True))
 
 
 def days_of(dates: Any) -> np.ndarray:
     """A column of pandas' dates as days since 1970, NaN for gaps."""
-    pd = pandas()
-
-    at = pd.to_datetime(dates, utc=True).to_numpy(dtype="datetime64[us]")
+    at = pandas().to_datetime(dates, utc=True).to_numpy(dtype="datetime64[us]")
     return np.where(np.isnat(at), np.nan, at.astype(np.int64) / DAY)
 
 
@@ -150,7 +144,7 @@ def date_in(form: str, day: float) -> str:
     """Days since 1970 as a date in this format, rounded to a second, or to a day if it has no time."""
     from datetime import UTC, datetime, timedelta
 
-    whole = form if any(sign in form for sign in ("%H", "%I")) else None
+    has_time = "%H" in form or "%I" in form
     day = min(max(day, -719_000.0), 2_900_000.0)  # the years that Python supports
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=round(day * 86_400) if whole else round(day) * 86_400)
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=round(day * 86_400) if has_time else round(day) * 86_400)
     return at.strftime(form)

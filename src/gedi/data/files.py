@@ -15,7 +15,6 @@ from gedi.data import mixed, streaming, tables
 from gedi.data.checks import image_shape_of
 from gedi.data.columns import Wanted, encode_labels
 from gedi.data.dataset import Dataset
-from gedi.data.streaming import open_numpy
 from gedi.errors import DataError
 
 SUFFIXES = (".npy", ".npz", *tables.SUFFIXES)
@@ -29,7 +28,7 @@ def read(path: Path, *, split: str, wanted: Wanted) -> Dataset:
     if suffix in tables.SUFFIXES:
         return mixed.read_table(path, wanted)
     if suffix == ".npy":
-        return _array_dataset(open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE), path)
+        return _array_dataset(streaming.open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE), path)
     if suffix == ".npz":
         return _read_npz(path, split)
     raise _unknown_kind(path)
@@ -45,7 +44,7 @@ def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarra
         return mixed.plain_blocks(path, wanted, block_rows)
     if suffix not in (".npy", ".npz"):
         raise _unknown_kind(path)
-    blocks = _npz_blocks(path, split) if suffix == ".npz" else array_blocks(open_numpy(path, mapped=True))
+    blocks = _npz_blocks(path, split) if suffix == ".npz" else array_blocks(streaming.open_numpy(path, mapped=True))
     return (numeric_array(block, path) for block in blocks)
 
 
@@ -81,7 +80,7 @@ def archive_array(archive: Any, key: str, path: Path) -> np.ndarray:
 
 
 def _read_npz(path: Path, split: str) -> Dataset:
-    archive = open_numpy(path)
+    archive = streaming.open_numpy(path)
     if not hasattr(archive, "files"):  # a .npy file under another name
         return _array_dataset(archive, path)
     with archive:
@@ -100,7 +99,7 @@ def _read_npz(path: Path, split: str) -> Dataset:
 
 
 def _npz_blocks(path: Path, split: str) -> Iterator[np.ndarray]:
-    archive = open_numpy(path, mapped=True)
+    archive = streaming.open_numpy(path, mapped=True)
     if not hasattr(archive, "files"):
         return array_blocks(archive)
     with archive:

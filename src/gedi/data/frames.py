@@ -31,9 +31,7 @@ class FrameFile:
 
     def whole(self) -> Any:
         """All rows in one data frame."""
-        pd = pandas()
-
-        return pd.concat(list(self.blocks(1 << 16)), ignore_index=True)
+        return pandas().concat(list(self.blocks(1 << 16)), ignore_index=True)
 
 
 def open_frames(path: Path, wanted: Wanted) -> FrameFile:
@@ -50,9 +48,7 @@ def split_columns(file: FrameFile, frame: Any, wanted: Wanted) -> tuple[Any, Any
 
 def _holds_classes(column: Any) -> bool:
     """Whether cells are words, or all whole numbers."""
-    pd = pandas()
-
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = pandas().to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     gaps = column.isna() | column.astype(str).str.strip().str.lower().isin(tables.MISSING)
     return bool((np.isnan(numbers) & ~gaps.to_numpy()).any()) or not (numbers[~np.isnan(numbers)] % 1).any()
 
@@ -67,11 +63,9 @@ def _open_text(path: Path, wanted: Wanted) -> FrameFile:
     columns = names or [f"column {i + 1}" for i in range(len(first))]
 
     def blocks(rows: int) -> Iterator[Any]:
-        pd = pandas()
-
         lines = tables.text_lines(path, skip=0 if names is None else 1, encoding=encoding)
         while some := list(islice(lines, rows)):
-            yield pd.DataFrame(some, columns=columns, dtype="object")
+            yield pandas().DataFrame(some, columns=columns, dtype="object")
 
     return FrameFile(path, columns, blocks)
 
@@ -111,8 +105,6 @@ def _open_parquet(path: Path, wanted: Wanted) -> FrameFile:
 
 def _open_excel(path: Path, wanted: Wanted) -> FrameFile:
     """The first sheet of a workbook, with the values that its formulas had when it was saved."""
-    pd = pandas()
-
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
@@ -120,13 +112,17 @@ def _open_excel(path: Path, wanted: Wanted) -> FrameFile:
             raise DataError(
                 f"{path} has {size:,} bytes unpacked, but the limit is {UNPACKED_BYTES:,}: save it as .csv."
             )
-        sheet = pd.read_excel(path, sheet_name=0, engine="openpyxl")
+        sheet = pandas().read_excel(path, sheet_name=0, engine="openpyxl")
     except DataError:
         raise
     except Exception as error:  # on a damaged archive or odd XML, the parser can raise anything
         raise DataError(f"Cannot read {path} as an Excel file: it is damaged, or not an .xlsx file.") from error
     sheet = sheet.dropna(how="all")
-    names = [f"column {i + 1}" if _is_blank(name) else str(name).strip() for i, name in enumerate(sheet.columns)]
+    # 'Unnamed: 3' is what pandas calls a column without a name.
+    names = [
+        f"column {i + 1}" if name.startswith("Unnamed: ") else name.strip()
+        for i, name in enumerate(map(str, sheet.columns))
+    ]
     if not len(sheet):
         raise DataError(f"The first sheet of {path} has no rows: there is nothing to read.")
     sheet.columns = names
@@ -135,7 +131,3 @@ def _open_excel(path: Path, wanted: Wanted) -> FrameFile:
         yield from (sheet.iloc[i : i + rows] for i in range(0, len(sheet), rows))
 
     return FrameFile(path, names, blocks)
-
-
-def _is_blank(name: Any) -> bool:
-    return str(name).startswith("Unnamed: ")  # what pandas calls a column without a name

@@ -43,7 +43,6 @@ def recognise(frame: Any, where: str) -> TableRecipe:
 def column_of(column: Any, name: str) -> Column:
     """What one pandas column holds."""
     pd = cells.pandas()
-
     types = pd.api.types
     column = column.infer_objects()
     if types.is_complex_dtype(column):
@@ -56,8 +55,7 @@ def column_of(column: Any, name: str) -> Column:
         return _numeric(name, dates, None, kind="date", format="%Y-%m-%d %H:%M:%S" if has_time else "%Y-%m-%d")
     if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        whole = types.is_integer_dtype(column) or None
-        return _numeric(name, values, None, kind="number", digits=0 if whole else None)
+        return _numeric(name, values, None, kind="number", digits=0 if types.is_integer_dtype(column) else None)
     text = cells.text_of(column)
     known = text.dropna()
     if not len(known):
@@ -136,12 +134,5 @@ def _category(name: str, counts: Counter[str], rows: int, missing: float) -> Col
         shares[NO_ANSWER] = missing
     else:
         shares = {word: share / (1 - missing) for word, share in shares.items()}
-    is_boolean = {word.lower() for word in shares} in TRUE_FALSE
-    levels = list(shares)
-    return Column(
-        name=name,
-        kind="boolean" if is_boolean else "category",
-        missing=missing,
-        levels=tuple(levels),
-        shares=tuple(shares[word] for word in levels),
-    )
+    kind = "boolean" if {word.lower() for word in shares} in TRUE_FALSE else "category"
+    return Column(name=name, kind=kind, missing=missing, levels=tuple(shares), shares=tuple(shares.values()))

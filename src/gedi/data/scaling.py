@@ -92,11 +92,8 @@ class Scaler:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The scaler that `state()` describes (lists or arrays)."""
-        return cls(
-            mode=state["mode"],
-            centre=np.asarray(state["centre"], dtype=np.float64),
-            scale=np.asarray(state["scale"], dtype=np.float64),
-        )
+        centre, scale = (np.asarray(state[name], dtype=np.float64) for name in ("centre", "scale"))
+        return cls(state["mode"], centre, scale)
 
     def _fitted(self, x: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Centre and scale, after checking that they are known and fit the rows x."""

@@ -180,7 +180,7 @@ def _image_set(name: str) -> DatasetInfo:
 
 def _count_npz_rows(path: Path) -> int:
     """Training rows of a named set, from its small label array."""
-    with files.open_numpy(path) as archive:
+    with streaming.open_numpy(path) as archive:
         return len(files.archive_array(archive, "y_train", path))
 
 

@@ -29,9 +29,9 @@ class Surprises:
         """Gaps in a column that had none, and text that is not a number or date; mostly such text is an error."""
         unread = [] if written is None else written[gaps].dropna().tolist()
         if len(unread) > 1 and 2 * len(unread) > len(gaps):
-            what = {"date": f"dates such as {column.shown(column.fill or 0.0)}"}.get(
-                column.kind, f"numbers{' in ' * bool(column.unit)}{column.unit}"
-            )
+            what = f"numbers in {column.unit}" if column.unit else "numbers"
+            if column.kind == "date":
+                what = f"dates such as {column.shown(column.fill or 0.0)}"
             raise DataError(
                 f"Column {column.name!r} of {self.where} must hold {what}, as in training, but it holds "
                 f"{unread[0]!r}: correct that column."

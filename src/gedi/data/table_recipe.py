@@ -218,13 +218,12 @@ def plain_recipe(names: Sequence[str], rows: np.ndarray) -> TableRecipe:
 def _values(column: Any, as_: Column) -> Any:
     """Words of a category, None for gaps; or numbers, NaN for gaps, and the text they were read from, if any."""
     pd = cells_.pandas()
-
-    is_bool = pd.api.types.is_bool_dtype(column)
+    types = pd.api.types
     if as_.kind in WORDS:
         return [None if pd.isna(word) else word for word in cells_.text_of(column)]
-    if as_.kind == "date" and pd.api.types.is_datetime64_any_dtype(column):
+    if as_.kind == "date" and types.is_datetime64_any_dtype(column):
         return cells_.days_of(column), None
-    if as_.kind == "number" and pd.api.types.is_numeric_dtype(column) and not is_bool:
+    if as_.kind == "number" and types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
         return column.to_numpy(dtype=np.float64, na_value=np.nan), None
     text = cells_.text_of(column)
     if as_.kind == "date":
