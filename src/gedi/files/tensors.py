@@ -72,7 +72,7 @@ class TensorFile:
         return hashlib.file_digest(self._file, "sha256").hexdigest()
 
     def read(self) -> dict[str, torch.Tensor]:
-        """All tensors, in memory of their own; a value that is not finite is refused."""
+        """All tensors, as copies in memory; values that are not finite are refused."""
         tensors = {}
         self._file.seek(self._data)
         for name, (dtype, shape) in self.layout.items():  # in the file's order, which has no gaps

@@ -70,11 +70,11 @@ def check_normalised(
 
 
 def check_possible(log_prob: torch.Tensor) -> None:
-    """Require every row to allow at least one model: otherwise there is nothing to condition on."""
+    """Require every row to allow at least one model; otherwise there is nothing to condition on."""
     impossible = torch.isneginf(log_prob)
     if bool(impossible.any()):
         row = int(torch.nonzero(impossible)[0])
         raise LogicError(
-            f"Row {row} gives the constraint probability 0, so nothing can be said given that it holds: "
+            f"Row {row} gives the constraint probability 0, so no values can satisfy it: "
             "omit the row, or give every value some probability."
         )
