@@ -42,6 +42,5 @@ def outlier_scores(model: Any, train: np.ndarray, rows: np.ndarray) -> np.ndarra
 
 def _ranks(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
     ordered = np.sort(train)
-    return (np.searchsorted(ordered, rows, side="left") + np.searchsorted(ordered, rows, side="right")) / (
-        2 * len(ordered)
-    )
+    left, right = np.searchsorted(ordered, rows, side="left"), np.searchsorted(ordered, rows, side="right")
+    return (left + right) / (2 * len(ordered))

@@ -34,7 +34,8 @@ class Recogniser:
     @torch.no_grad()
     def features(self, images: np.ndarray) -> np.ndarray:
         """The features of the images, [n, features]."""
-        return torch.cat([self.net[0](_pixels(some)) for some in _parts(images)]).numpy()
+        parts = np.array_split(images, max(1, math.ceil(len(images) / AT_ONCE)))
+        return torch.cat([self.net[0](_pixels(some)) for some in parts]).numpy()
 
     def probabilities(self, images: np.ndarray) -> np.ndarray:
         """How sure it is of each class, [n, classes]."""
@@ -84,10 +85,6 @@ def sample_scores(recogniser: Recogniser, samples: np.ndarray, reference: np.nda
         "recognised": float(sure.mean()),
         "classes": len(np.unique(best[sure].argmax(1))) / best.shape[1],
     }
-
-
-def _parts(images: np.ndarray) -> list[np.ndarray]:
-    return np.array_split(images, max(1, math.ceil(len(images) / AT_ONCE)))
 
 
 def _pixels(images: np.ndarray) -> torch.Tensor:
