@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,8 +143,6 @@ def days_of(dates: Any) -> np.ndarray:
 
 def date_in(form: str, day: float) -> str:
     """Days since 1970 as a date in this format, rounded to a second, or to a day if it has no time."""
-    from datetime import UTC, datetime, timedelta
-
     has_time = "%H" in form or "%I" in form
     day = min(max(day, -719_000.0), 2_900_000.0)  # the years that Python supports
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=round(day * 86_400) if has_time else round(day) * 86_400)

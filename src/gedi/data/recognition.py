@@ -16,7 +16,7 @@ from gedi.errors import DataError
 MOST_LEVELS = 20  # of a category; rarer ones are 'other'
 RARE = 0.01  # share of the rows below which a level is 'other'
 MOSTLY_OTHER = 0.5  # share of 'other' above which a category is useless
-MANY_GAPS = 0.1  # share of gaps from which they are a level of their own in a category
+MANY_GAPS = 0.1  # share of gaps from which they become a level of the category
 MANY_WORDS = 0.5  # share of different words above which they tell rows apart, but not groups
 LONG_TEXT = 6  # words per cell, on average
 FEWEST_ROWS = 20  # that a named column must number to be an id; a feature may be 1, 2, 3 by chance
@@ -122,7 +122,7 @@ def _words(name: str, text: Any) -> Column:
 
 
 def _category(name: str, counts: Counter[str], rows: int, missing: float) -> Column:
-    """Frequent words are levels, rare ones are 'other', and gaps, if there are many, are a level of their own."""
+    """Frequent words become levels, rare ones 'other', and gaps, if there are many, a level of their own."""
     frequent = {word for word, count in counts.most_common(MOST_LEVELS) if count >= RARE * rows and word != OTHER}
     if len(frequent) < 2:
         frequent |= {word for word, _ in counts.most_common(2)}

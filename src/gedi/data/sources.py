@@ -142,15 +142,14 @@ def stream(
         whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, **images)
         return Stream(whole.name, map(Block, files.array_blocks(whole.x)), whole.files)
     wanted = Wanted(label_column, columns, drop, raw=True)
-    if path.suffix.lower() not in tables.SUFFIXES:
-        if keep:
-            raise DataError(f"{data} has no named columns to keep: leave out --keep.")
-        return Stream(path.stem, map(Block, files.read_blocks(path, split=split, wanted=wanted)))
-    if table is None and keep:
+    is_table = path.suffix.lower() in tables.SUFFIXES
+    if is_table and table is not None:
+        return Stream(path.stem, mixed.recipe_blocks(path, wanted, table, files.block_rows, keep=keep))
+    if keep and not is_table:
+        raise DataError(f"{data} has no named columns to keep: leave out --keep.")
+    if keep:
         raise DataError(f"The run does not know the columns of its training table, so those of {data} cannot be kept.")
-    if table is None:
-        return Stream(path.stem, map(Block, files.read_blocks(path, split=split, wanted=wanted)))
-    return Stream(path.stem, mixed.recipe_blocks(path, wanted, table, files.block_rows, keep=keep))
+    return Stream(path.stem, map(Block, files.read_blocks(path, split=split, wanted=wanted)))
 
 
 def data_dir() -> Path:

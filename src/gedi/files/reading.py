@@ -26,7 +26,7 @@ TEXT_BYTES = 2**25  # of one text file, or of the header of a tensor file
 VALUES = 10**6  # scalars, lists and mappings in one text
 DEPTH = 20  # of nested lists and mappings
 SCALAR = 10_000  # characters of one YAML scalar
-LONGEST_INTEGER = 2**63  # every library underneath can represent smaller ones
+LONGEST_INTEGER = 2**63  # smaller integers are safe in every library underneath
 # What reading, checking and building can raise on unforeseen input.
 FAILURES = (LookupError, AttributeError, TypeError, ValueError, RuntimeError, ArithmeticError, OSError, MemoryError)
 FAILURES += (SafetensorError, yaml.YAMLError)
