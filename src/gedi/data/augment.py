@@ -111,7 +111,7 @@ def _check_image_settings(
             f"training.augment.crop must be smaller than the images, got {settings.crop} for {height}x{width} pixels."
         )
     if settings.crop and settings.area < 1:
-        raise ConfigError("training.augment.crop and training.augment.area are two ways to crop: set crop 0 or area 1.")
+        raise ConfigError("training.augment.crop and .area are two ways to crop: set crop to 0 or area to 1.")
     return True
 
 

@@ -84,7 +84,7 @@ def fetch(name: str, folder: Path | None = None) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"Cannot create the folder {folder} ({error.strerror}): use another GEDI_DATA.") from error
+        raise DataError(f"Cannot create the folder {folder} ({error.strerror}): set another GEDI_DATA.") from error
     pooch.get_logger().setLevel(logging.ERROR)  # only the command line prints
     for file, sha256 in DOWNLOADS[name].sha256.items():
         _fetch_file(file, sha256, DOWNLOADS[name].mirrors, folder)

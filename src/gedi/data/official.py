@@ -83,7 +83,7 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
     except DataError:
         raise
     except Exception as error:  # gzip, zlib, tarfile and scipy each raise their own
-        raise DataError(f"Cannot read {path} as {kind} file: it is damaged or cut off.") from error
+        raise DataError(f"Cannot read {path} as {kind} file: it is damaged or truncated.") from error
 
 
 # ---- idx: MNIST, Fashion-MNIST ----

@@ -186,8 +186,8 @@ def values_of_bytes(pixels: np.ndarray, black: float, white: float) -> np.ndarra
         return pixels
     if (black, white) != (-1.0, 1.0) and (black != 0.0 or white not in WHITES):
         raise DataError(
-            f"The run was trained on images with values from {black:.4g} to {white:.4g}, so what is black "
-            "and white is unknown: give an array of such values (.npy or .npz) instead of image files."
+            f"The run was trained on images with values from {black:.4g} to {white:.4g}, so the values "
+            "of black and white are unknown: give an array of such values (.npy or .npz) instead of image files."
         )
     values = scratch(pixels.shape, np.float32)
     for start, some in row_blocks(pixels):

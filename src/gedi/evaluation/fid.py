@@ -95,7 +95,7 @@ def inception_metric(weights_path: str | Path) -> Any:
         return FrechetInceptionDistance(feature=2048, feature_extractor_weights_path=str(path))
     except ModuleNotFoundError as error:  # how torchmetrics reports that torch-fidelity is missing
         raise DataError(
-            "FID needs torch-fidelity beside torchmetrics: pip install torch-fidelity "
+            "FID needs torch-fidelity as well as torchmetrics: pip install torch-fidelity "
             "(it installs torchvision, which must match your version of torch)."
         ) from error
     except (RuntimeError, KeyError) as error:

@@ -19,7 +19,7 @@ def tail_scores(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """
     train, rows = np.asarray(train), np.asarray(rows)
     if train.ndim != 2 or rows.ndim != 2 or train.shape[1] != rows.shape[1] or len(train) == 0:
-        raise DataError(f"Tails need two tables with the same columns, got shapes {train.shape} and {rows.shape}.")
+        raise DataError(f"Tail scores need two tables with the same columns, got {train.shape} and {rows.shape}.")
     found = np.zeros(len(rows))
     for column, values in zip(np.sort(train, axis=0).T, rows.T, strict=True):
         below = np.searchsorted(column, values, side="right") + 1

@@ -64,7 +64,7 @@ class TensorFile:
             self.metadata: dict[str, str] = header.metadata() or {}
             self.layout = {name: _spec(name, header.get_slice(name)) for name in header.offset_keys()}
         if sum(spec.nbytes() for spec in self.layout.values()) != size - self._data:
-            raise ValueError("it was changed while it was read")
+            raise ValueError("it changed while it was being read")
 
     def sha256(self) -> str:
         """Checksum of the whole file."""
