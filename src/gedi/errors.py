@@ -1,4 +1,4 @@
-"""Errors and warnings about what the user can fix; the command line shows each as one sentence."""
+"""Errors and warnings about problems the user can fix; the command line shows each as one sentence."""
 
 import sys
 import warnings
@@ -11,7 +11,7 @@ class GediError(Exception):
 
 
 class DataError(GediError, ValueError):
-    """The data given cannot be used as it is."""
+    """The data cannot be used as it is."""
 
 
 class ConfigError(GediError, ValueError):

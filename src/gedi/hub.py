@@ -120,12 +120,9 @@ def _mapping(results: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _table(head: str, rows: dict[str, Any]) -> str:
-    lines = [f"| {_plain(str(name))} | {_plain(_number(value))} |" for name, value in rows.items()]
+    texts = {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in rows.items()}
+    lines = [f"| {_plain(str(name))} | {_plain(text)} |" for name, text in texts.items()]
     return "\n".join([f"| {head} | |", "|---|---|", *lines])
-
-
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _plain(text: str) -> str:

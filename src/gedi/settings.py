@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from gedi.errors import ConfigError
 
 T = TypeVar("T")
-AUTO = "auto"  # as a number of clusters: the rows decide
+AUTO = "auto"  # the number of clusters is chosen from the data
 MOST_ENTRIES = 64  # of a list
 DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 # What messages call a type, and which values are accepted for it.
@@ -35,7 +35,7 @@ TYPES: dict[Any, tuple[str, type]] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be besides its type, in words that follow 'must'. NaN has to fail the comparison."""
+    """What a value must be besides its type, in words that follow 'must'. NaN must fail the comparison."""
 
     words: str
     allows: Callable[[Any], bool]

@@ -111,7 +111,7 @@ def test_keep_needs_columns(shop, home, tmp_path, refused, x):
         ([{"name": "a", "kind": "number", "fill": 0.0}], "make 1 features, not"),
         ("all", "not a list of columns"),
         ([{"name": "a", "kind": "code"}], "kind must be"),
-        ([{"name": "a", "kind": kind, "fill": 0.0} for kind in ("number", "id")], "two columns of one name"),
+        ([{"name": "a", "kind": kind, "fill": 0.0} for kind in ("number", "id")], "two columns with the same name"),
     ],
 )
 def test_a_strangers_recipe_is_checked(shop, tmp_path, table, message):

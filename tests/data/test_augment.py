@@ -317,7 +317,7 @@ def test_windows_show_parts_of_the_image_enlarged():
 
 
 def test_two_ways_to_crop_are_refused():
-    with pytest.raises(ConfigError, match="crop 0 or area 1"):
+    with pytest.raises(ConfigError, match="crop to 0 or area to 1"):
         row_augmentation(AugmentConfig(crop=2, area=0.5), DATA, SHAPE)
 
 

@@ -106,7 +106,7 @@ def test_gz_files_that_are_cut_off_or_not_gz(tmp_path):
     packed = gzip.compress(idx(rng.integers(0, 256, (5, 28, 28))))
     for content in (packed[: len(packed) // 2], b"plain text", packed[:-6] + b"xxxxxx"):
         (tmp_path / "a.gz").write_bytes(content)
-        with pytest.raises(DataError, match="damaged or cut off"):
+        with pytest.raises(DataError, match="damaged or truncated"):
             read_idx(tmp_path / "a.gz")
 
 
@@ -230,7 +230,7 @@ def test_damaged_cifar_archives(root):
     whole = path.read_bytes()
     for content in (whole[: len(whole) // 2], b"not an archive"):
         path.write_bytes(content)
-        with pytest.raises(DataError, match="damaged or cut off"):
+        with pytest.raises(DataError, match="damaged or truncated"):
             load("cifar10")
 
 

@@ -63,7 +63,7 @@ def test_a_file_put_in_its_place_after_the_check_is_not_believed(path, kept, ref
             assert torch.equal(file.read()["a"], TENSORS["a"])
         return
     monkeypatch.setattr(tensors_module.Path, "exists", lambda path: False)
-    with refused(RunError, match="changed while it was read"), open_tensors(path, 2**20):
+    with refused(RunError, match="changed while it was being read"), open_tensors(path, 2**20):
         pass
 
 

@@ -213,7 +213,7 @@ right(A, B, C) :- digit(A, X), digit(B, Y), total(C, Z), Z is X + Y.
         ("nn(n,[X],Y,[0,1])::p(X,Y). nn(n,[X],Y,[0,2])::q(X,Y). r:-p(a,0),q(a,0).", "r", "two lists of values"),
         ("nn(n,[X],Y,[0,1])::p(X,Y). nn(n,[X],Y,[0,1])::q(X,Y). r:-p(a,0),q(a,1).", "r", "more than once"),
         ("nn(n,[X],Y,[0,1])::p(X,Z,Y) :- z(Z). z(1). z(2). r:-p(a,1,0),p(a,2,1).", "r", "more than once"),
-        ("nn(n,[a],0)::p; 0.5::q. r:-p.", "r", "among other choices"),
+        ("nn(n,[a],0)::p; 0.5::q. r:-p.", "r", "has alternatives"),
         ("nn(n,[a])::p. 0.8::q(1); 0.9::q(2). r:-p,q(1). r:-p,q(2).", "r", "sum to more than 1|problog cannot use"),
         ("0.5::p.", "p", "no neural predicate"),
         (ADDITION + "evidence(digit(one, 3)).", "addition(one, two, 7)", "evidence"),

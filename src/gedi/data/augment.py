@@ -20,7 +20,7 @@ from gedi.settings import Natural, NotNegative, Rule
 Augment = Callable[..., tuple[torch.Tensor, torch.Tensor]]  # see `row_augmentation`
 KNOTS = 4  # per side of the grid whose random displacements are smoothed into an elastic distortion
 AREA = Rule("lie in (0, 1]", lambda area: 0 < area <= 1)
-STRETCH = 4 / 3  # largest ratio of the sides of a window, and its inverse the smallest
+STRETCH = 4 / 3  # largest aspect ratio of a window; the smallest is its inverse
 
 
 @dataclass
@@ -31,7 +31,7 @@ class AugmentConfig(ColourConfig):
     both: bool = True  # augment both views (paper: x itself and one view of it)
     neighbours: Natural = 10  # take the second view from one of this many mutual nearest neighbours (0: from x)
     learned: bool = False  # search for neighbours again, in the representation, once clusters are chosen
-    early: bool = True  # use neighbours before that, too: those of the rows themselves
+    early: bool = True  # use neighbours before clusters are chosen, too: those of the rows themselves
     shift: float = 0.0  # images: largest shift in pixels
     rotate: float = 0.0  # images: largest rotation in degrees
     scale: float = 0.0  # images: largest relative change of size
@@ -39,7 +39,7 @@ class AugmentConfig(ColourConfig):
     elastic: NotNegative = 0.0  # images: standard deviation of smooth random displacements, in half sides of the image
     crop: Natural = 0  # images: random crop after reflecting the border by this many pixels
     area: Annotated[float, AREA] = 1.0  # images: random windows of at least this share of the area, enlarged
-    flip: bool | None = False  # images: mirror left-right with probability 1/2; None: if the data look mirrored
+    flip: bool | None = False  # images: mirror left-right with probability 1/2; None: if that looks like more data
 
 
 def row_augmentation(
@@ -52,9 +52,9 @@ def row_augmentation(
 ) -> Augment:
     """A function ``augment(x, rows, generator)``: two views of rows x, whose indices in ``data`` are ``rows``.
 
-    Crop, flip and colours come first, then affine changes, then noise. ``box`` holds the values of black and white,
-    without which colours cannot be changed. Changes that are switched off draw no random numbers. A fourth argument may
-    be another table of neighbours [n, k]. ``words`` are the places of categories: see `neighbours.partial_views`.
+    Crop, flip and colours come first, then affine changes, then noise. ``box`` holds the values of black and white;
+    without it, colours cannot be changed. Changes that are switched off draw no random numbers. The optional fourth
+    argument is another table of neighbours [n, k]. ``words`` lists the features of each category (`partial_views`).
     """
     changes_images = _check_image_settings(settings, image_shape, box)
     uses_rows = settings.neighbours and settings.early
@@ -111,7 +111,7 @@ def _check_image_settings(
             f"training.augment.crop must be smaller than the images, got {settings.crop} for {height}x{width} pixels."
         )
     if settings.crop and settings.area < 1:
-        raise ConfigError("training.augment.crop and training.augment.area are two ways to crop: set crop 0 or area 1.")
+        raise ConfigError("training.augment.crop and .area are two ways to crop: set crop to 0 or area to 1.")
     return True
 
 
@@ -132,7 +132,7 @@ def affine(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator)
     if settings.elastic:
         knots = settings.elastic * torch.randn((n, 2, KNOTS**2), generator=generator, device=x.device, dtype=x.dtype)
         moved = torch.cat([moved, knots], 2)
-    # Where every pixel comes from is linear in these few numbers, so one matrix product gives it for all images.
+    # The source of every pixel is linear in these few numbers: one matrix product computes it for all images.
     basis = _displacements(height, width).to(x)[: moved.shape[2]]
     grid = (moved.flatten(0, 1) @ basis).view(n, 2, height, width).permute(0, 2, 3, 1)
     # 'border' repeats the edge pixels: in scaled data, zero is the mean pixel, not the background.
@@ -154,7 +154,7 @@ def change_images(
 ) -> torch.Tensor:
     """Crop and flip images [n, C, H, W], then change their colours; x itself is unchanged.
 
-    ``box`` holds black and white; with None, colours stay. The same random numbers are drawn whatever the
+    ``box`` holds black and white; with None, colours do not change. The same random numbers are drawn whatever the
     probabilities, so changing one probability does not affect the other draws.
     """
     view = move(x, settings, generator) if settings.area == 1 else window(x, settings, generator)
@@ -182,7 +182,7 @@ def move(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -
 
 
 def window(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
-    """Cut windows of random area, shape and place out of the images, enlarge them to the whole, and mirror some."""
+    """Cut windows of random area, shape and position out of the images, enlarge them to full size, and mirror some."""
     n = len(x)
     across, down, size, shape, turn = torch.rand((5, n), generator=generator, device=x.device, dtype=x.dtype)
     area, ratio = settings.area + (1 - settings.area) * size, STRETCH ** (2 * shape - 1)

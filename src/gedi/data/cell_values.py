@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,10 @@ import numpy as np
 from gedi.data.columns import MISSING
 
 GAPS = MISSING | {"-", "--", "?", "#n/a", "<na>", "nat", "missing", "unknown"}  # in lower case
-NEARLY_ALL = 0.95  # of the cells must be readable as a number or a date; the others become gaps
+NEARLY_ALL = 0.95  # share of the cells that must be numbers, or dates; the others become gaps
 GUESSES = 20  # cells to guess a date's format from
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # in microseconds
-BETWEEN = " '’\u00a0\u202f"  # signs that group digits, besides comma and point
+BETWEEN = " '’\u00a0\u202f"  # characters that group digits, besides comma and point
 NUMBER = re.compile(
     r"^(?P<before>[$€£¥]|[A-Z]{3}\s)?\s*"
     rf"(?P<sign>[+-]?)\s*(?P<before2>[$€£¥])?\s*(?P<digits>\d{{1,3}}([{BETWEEN}]\d{{3}})+([.,]\d+)?|\d[\d.,]*|[.,]\d+)"
@@ -25,7 +26,7 @@ GROUPED = {sign: re.compile(rf"^[1-9]\d{{0,2}}({re.escape(sign)}\d{{3}})+$") for
 
 
 def pandas() -> Any:
-    """pandas, imported where a table needs it: plain numbers do not, and it takes a third of a second."""
+    """pandas, imported only when a table needs it: plain numbers do not, and the import takes a third of a second."""
     import pandas as pd
 
     return pd
@@ -37,13 +38,12 @@ class NumberFormat(NamedTuple):
     unit: str = ""  # '' if the cells are bare numbers
     unit_first: bool = False  # '$ 5' rather than '5 EUR'
     decimal: str = "."
-    digits: int = 0  # after the decimal sign, at most
+    digits: int = 0  # at most, after the decimal separator
 
 
 def text_of(column: Any) -> Any:
     """The cells of a pandas column as stripped text, with gaps as NA."""
     pd = pandas()
-
     text = column.astype("object").where(column.notna(), None)
     cells = pd.Series(pd.array([None if cell is None else str(cell).strip() for cell in text], dtype="string"))
     return cells.mask(cells.str.lower().isin(GAPS))
@@ -66,15 +66,15 @@ def number_format(cells: Any) -> NumberFormat | None:
     if ((before != "") & (after != "")).any() or (units != unit).sum() > (1 - NEARLY_ALL) * len(units):
         return None
     body = parts["digits"].str.replace(f"[{BETWEEN}]", "", regex=True)
-    decimal = _decimal_sign(body)
+    decimal = _decimal_separator(body)
     if decimal is None:
         return None
     decimals = body.str.rpartition(decimal).pipe(lambda split: split[2].where(split[1] != "", "")).str.len()
     return NumberFormat(str(unit), bool((before != "").any()), decimal, int(decimals.max()))
 
 
-def _decimal_sign(body: Any) -> str | None:
-    """The decimal sign of numbers in digits, points and commas; None if no sign makes sense of all of them."""
+def _decimal_separator(body: Any) -> str | None:
+    """The decimal separator of numbers in digits, points and commas; None if none makes sense of all of them."""
     points, commas = body.str.count(r"\."), body.str.count(",")
     both = body[(points > 0) & (commas > 0)]
     if len(both):
@@ -95,9 +95,8 @@ def _decimal_sign(body: Any) -> str | None:
 
 
 def numbers(cells: Any, form: NumberFormat) -> np.ndarray:
-    """Cells (text, NA for gaps) as numbers; NaN for gaps and for what is not a number in this unit."""
+    """Cells (text, NA for gaps) as numbers; NaN for gaps and for anything that is not a number in this unit."""
     pd = pandas()
-
     parts = cells.str.extract(NUMBER)
     filled = parts.fillna("")
     unit = filled["before"].str.strip() + filled["before2"] + filled["after"].str.strip()
@@ -120,7 +119,7 @@ def date_format(cells: Any) -> str | None:
     by_point = few.str.contains(r"^\d{1,2}\.\d{1,2}\.", regex=True).any()
     order = (True, False) if by_point else (False, True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about cells in the other order, which the shares below decide
+        warnings.simplefilter("ignore")  # about cells in the other order: the shares below decide
         formats = dict.fromkeys(guess(cell, dayfirst=first) for first in order for cell in few)
     shares = {
         form: float(pd.to_datetime(cells, format=form, errors="coerce", utc=True).notna().mean())
@@ -132,25 +131,19 @@ def date_format(cells: Any) -> str | None:
 
 
 def days(cells: Any, form: str) -> np.ndarray:
-    """Dates (text, NA for gaps) as days since 1970; NaN for gaps and for what is not a date in this format."""
-    pd = pandas()
-
-    return days_of(pd.to_datetime(cells, format=form, errors="coerce", utc=True))
+    """Dates (text, NA for gaps) as days since 1970; NaN for gaps and for anything that is not a date in this format."""
+    return days_of(pandas().to_datetime(cells, format=form, errors="coerce", utc=True))
 
 
 def days_of(dates: Any) -> np.ndarray:
     """A column of pandas' dates as days since 1970, NaN for gaps."""
-    pd = pandas()
-
-    at = pd.to_datetime(dates, utc=True).to_numpy(dtype="datetime64[us]")
+    at = pandas().to_datetime(dates, utc=True).to_numpy(dtype="datetime64[us]")
     return np.where(np.isnat(at), np.nan, at.astype(np.int64) / DAY)
 
 
 def date_in(form: str, day: float) -> str:
-    """A day since 1970 as a date in this format, to the nearest second, or day if it has no time."""
-    from datetime import UTC, datetime, timedelta
-
-    whole = form if any(sign in form for sign in ("%H", "%I")) else None
-    day = min(max(day, -719_000.0), 2_900_000.0)  # the years that Python knows
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=round(day * 86_400) if whole else round(day) * 86_400)
+    """Days since 1970 as a date in this format, rounded to a second, or to a day if it has no time."""
+    has_time = "%H" in form or "%I" in form
+    day = min(max(day, -719_000.0), 2_900_000.0)  # the years that Python supports
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=round(day * 86_400) if has_time else round(day) * 86_400)
     return at.strftime(form)

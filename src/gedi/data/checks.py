@@ -13,7 +13,7 @@ from gedi.data.streaming import converted, is_mapped, row_blocks
 from gedi.errors import DataError, warn_user
 
 CHANNELS = (1, 3, 4)  # of images: grey, colour, colour with transparency
-LARGEST = 1e150  # its square is still a double
+LARGEST = 1e150  # its square still fits in a double
 SHOWN = 10  # names in a message
 
 
@@ -37,8 +37,8 @@ def check_rows(
     clusters are skipped. Messages use ``first_row``, the index of a block's first row, and ``names``, the columns'
     names if known; scikit-learn's estimator checks require some of their wording.
 
-    With ``images`` the rows are pixels: bytes and floats keep their type, as eight bytes per pixel could fill the
-    memory, and a frame of one colour gives no warning. Rows mapped from disk stay there, and their floats keep their
+    With ``images`` the rows are pixels: bytes and floats keep their type, as eight bytes per pixel could exhaust
+    memory, and a border of one colour gives no warning. Rows mapped from disk stay there, and their floats keep their
     type.
     """
     rows = _as_float64(x, images=images)
@@ -84,7 +84,7 @@ def checked_blocks(
 ) -> Iterator[np.ndarray]:
     """Blocks of rows or images to predict on, each as finite rows [n, d] with the features of training.
 
-    ``image_shape`` is that of the training images: other shapes with as many pixels are refused.
+    ``image_shape`` is that of the training images: other shapes are refused, even with the same number of pixels.
     """
     first = 0
     for block in blocks:
@@ -96,7 +96,7 @@ def checked_blocks(
 def check_block(
     block: np.ndarray, first_row: int, *, n_features: int, name: str, image_shape: tuple[int, ...] | None = None
 ) -> np.ndarray:
-    """One of the `checked_blocks`, whose first row is ``first_row``."""
+    """One block of `checked_blocks`; ``first_row`` is the index of its first row."""
     images = block.ndim == 4
     if images and image_shape is not None and block.shape[1:] != tuple(image_shape):
         found, known = ("x".join(map(str, shape)) for shape in (block.shape[1:], image_shape))

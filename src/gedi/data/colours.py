@@ -50,7 +50,7 @@ def change_colours(x: torch.Tensor, settings: ColourConfig, generator: torch.Gen
     strengths = torch.tensor([settings.brightness, settings.contrast, settings.saturation, settings.hue]).to(draws)
     amounts = torch.where(jittered, strengths[:, None] * draws, torch.zeros_like(draws))[:, changed]
     view = x.clone()
-    # Noise and samplers leave the range from black to white, where colours are undefined.
+    # Noise and samplers may leave the range from black to white; colours are undefined outside it.
     view[changed] = _changed(x[changed].clamp(0.0, 1.0), amounts, grayed[changed])
     return view
 
@@ -61,7 +61,7 @@ def _changed(x: torch.Tensor, amounts: torch.Tensor, grayed: torch.Tensor) -> to
     pixels = x.permute(0, 2, 3, 1).flatten(1, 2)  # [n, H W, C]
     yiq = torch.tensor(YIQ).to(x)
     luminance = yiq[0] if x.shape[1] == 3 else torch.full((x.shape[1],), 1 / x.shape[1]).to(x)
-    # The darker the mean, the darker the point around which contrast stretches.
+    # Contrast stretches around the mean luminance.
     offset = brightness * (1 - contrast) * (pixels.mean(1) @ luminance)
     gain = brightness * contrast
     if x.shape[1] != 3:

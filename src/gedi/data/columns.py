@@ -78,7 +78,7 @@ def number(cell: str) -> float | None:
 
 
 def is_whole(value: float) -> bool:
-    """Whether a number may stand for a class; NaN is a missing one."""
+    """Whether a number may stand for a class; NaN is a missing label."""
     return math.isnan(value) or value.is_integer()
 
 
@@ -114,7 +114,7 @@ def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted) -> NotPlain
         which = f"column {first!r} is" if len(held) == 1 else f"the columns {few(map(repr, held))} are"
         fix = "it must hold numbers, as in training"
         if wanted.features is None:
-            fix = "remove what training did not have, or name a column 'label' if it holds the labels"
+            fix = "remove columns that training did not have, or name a column 'label' if it holds the labels"
         return NotPlainError(f"In {path}, {which} not numeric ({first!r} holds {what}): {fix}.")
     if len(held) == 1:
         return NotPlainError(
@@ -123,7 +123,7 @@ def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted) -> NotPlain
         )
     return NotPlainError(
         f"In {path}, the columns {few(map(repr, held))} are not numeric ({first!r} holds {what}): leave them out "
-        f"with --drop {_flag(list(held))}, name the one with the labels by --label-column, or encode them as numbers."
+        f"with --drop {_flag(list(held))}, name the column of labels with --label-column, or encode them as numbers."
     )
 
 

@@ -1,4 +1,4 @@
-"""A table as people have them, made from a seed: customers of a shop, in four segments that the table does not name."""
+"""A realistic table made from a seed: a shop's customers, in four segments that the table does not show."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ SEGMENTS = (
 
 
 def customers(n: int = 1_000, *, seed: int = 0) -> tuple[Any, np.ndarray]:
-    """A pandas data frame of text as a file would hold it, and the segment of every row, for evaluation only.
+    """A pandas data frame of text, as a file would hold it, and the segment of every row, for evaluation only.
 
-    It has ids, names, cities, dates, numbers with units and thousands separators, a yes or no, and 5% missing cells.
+    It has ids, names, cities, dates, numbers with units and thousands separators, a yes/no column and 5% empty cells.
 
     >>> frame, segments = customers(8)
     >>> list(frame.columns[:4]), frame["spend"].str.endswith("EUR").any()
@@ -69,7 +69,7 @@ def customers(n: int = 1_000, *, seed: int = 0) -> tuple[Any, np.ndarray]:
     pd = pandas()
 
     if n < len(SEGMENTS):
-        raise DataError(f"The customers need at least {len(SEGMENTS)} rows, got n={n}.")
+        raise DataError(f"The table of customers needs at least {len(SEGMENTS)} rows, got n={n}.")
     rng = np.random.default_rng(seed)
     y = rng.choice(len(SEGMENTS), n, p=[segment.share for segment in SEGMENTS])
 

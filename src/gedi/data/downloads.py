@@ -84,7 +84,7 @@ def fetch(name: str, folder: Path | None = None) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"Cannot create the folder {folder} ({error.strerror}): use another GEDI_DATA.") from error
+        raise DataError(f"Cannot create the folder {folder} ({error.strerror}): set another GEDI_DATA.") from error
     pooch.get_logger().setLevel(logging.ERROR)  # only the command line prints
     for file, sha256 in DOWNLOADS[name].sha256.items():
         _fetch_file(file, sha256, DOWNLOADS[name].mirrors, folder)
@@ -100,10 +100,10 @@ def _fetch_file(file: str, sha256: str, mirrors: tuple[str, ...], folder: Path) 
                 mirror + file, known_hash=f"sha256:{sha256}", fname=file, path=folder
             )
             return
-        except ValueError as error:  # pooch's answer to a wrong hash
+        except ValueError as error:  # how pooch reports a wrong hash
             if "hash" not in str(error):
                 raise
             problems.append(f"{mirror + file} serves a different file (its SHA-256 is not {sha256})")
-        except OSError as error:  # no network, no such page, no room; requests' errors are OSErrors too
+        except OSError as error:  # no network, no such page, no disk space; requests' errors are OSErrors too
             problems.append(f"{mirror + file} cannot be downloaded ({type(error).__name__})")
     raise DataError(f"{'; '.join(problems)}: try again later, or put {file} into {folder} yourself.")

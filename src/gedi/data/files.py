@@ -15,11 +15,10 @@ from gedi.data import mixed, streaming, tables
 from gedi.data.checks import image_shape_of
 from gedi.data.columns import Wanted, encode_labels
 from gedi.data.dataset import Dataset
-from gedi.data.streaming import open_numpy
 from gedi.errors import DataError
 
 SUFFIXES = (".npy", ".npz", *tables.SUFFIXES)
-MANY_ROWS = 4096  # as many as a forward pass takes at prediction time
+MANY_ROWS = 4096  # as many as one forward pass takes at prediction time
 BLOCK_BYTES = 1 << 25  # of a block of rows in float64
 
 
@@ -29,14 +28,14 @@ def read(path: Path, *, split: str, wanted: Wanted) -> Dataset:
     if suffix in tables.SUFFIXES:
         return mixed.read_table(path, wanted)
     if suffix == ".npy":
-        return _array_dataset(open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE), path)
+        return _array_dataset(streaming.open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE), path)
     if suffix == ".npz":
         return _read_npz(path, split)
     raise _unknown_kind(path)
 
 
 def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarray]:
-    """The rows or images in a file, in order, a block at a time and without labels; a table has to be plain numbers.
+    """The rows or images in a file, in order, a block at a time and without labels; tables must be plain numbers.
 
     Memory use stays at a few blocks of 32 MB (or of one row, if that is larger), however large the file.
     """
@@ -45,7 +44,7 @@ def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarra
         return mixed.plain_blocks(path, wanted, block_rows)
     if suffix not in (".npy", ".npz"):
         raise _unknown_kind(path)
-    blocks = _npz_blocks(path, split) if suffix == ".npz" else array_blocks(open_numpy(path, mapped=True))
+    blocks = _npz_blocks(path, split) if suffix == ".npz" else array_blocks(streaming.open_numpy(path, mapped=True))
     return (numeric_array(block, path) for block in blocks)
 
 
@@ -81,7 +80,7 @@ def archive_array(archive: Any, key: str, path: Path) -> np.ndarray:
 
 
 def _read_npz(path: Path, split: str) -> Dataset:
-    archive = open_numpy(path)
+    archive = streaming.open_numpy(path)
     if not hasattr(archive, "files"):  # a .npy file under another name
         return _array_dataset(archive, path)
     with archive:
@@ -100,7 +99,7 @@ def _read_npz(path: Path, split: str) -> Dataset:
 
 
 def _npz_blocks(path: Path, split: str) -> Iterator[np.ndarray]:
-    archive = open_numpy(path, mapped=True)
+    archive = streaming.open_numpy(path, mapped=True)
     if not hasattr(archive, "files"):
         return array_blocks(archive)
     with archive:
@@ -127,7 +126,7 @@ def numeric_array(x: np.ndarray, path: Path) -> np.ndarray:
     if x.dtype.kind not in "buif":
         raise DataError(f"{path} holds values of type {x.dtype}, not numbers: encode them as numbers first.")
     if x.ndim == 2:
-        # float64 stays until the offset is subtracted, see Scaler.
+        # float64 is kept until the offset is subtracted, see Scaler.
         if x.dtype in (np.float32, np.float64):
             return x
         return streaming.converted(x, np.float64) if streaming.is_mapped(x) else x.astype(np.float64)

@@ -27,13 +27,11 @@ class FrameFile:
 
     path: Path
     names: list[str]
-    blocks: Callable[[int], Iterator[Any]]  # data frames of at most so many rows; cells of a text file are text
+    blocks: Callable[[int], Iterator[Any]]  # data frames of at most this many rows; cells of a text file are text
 
     def whole(self) -> Any:
         """All rows in one data frame."""
-        pd = pandas()
-
-        return pd.concat(list(self.blocks(1 << 16)), ignore_index=True)
+        return pandas().concat(list(self.blocks(1 << 16)), ignore_index=True)
 
 
 def open_frames(path: Path, wanted: Wanted) -> FrameFile:
@@ -50,9 +48,7 @@ def split_columns(file: FrameFile, frame: Any, wanted: Wanted) -> tuple[Any, Any
 
 def _holds_classes(column: Any) -> bool:
     """Whether cells are words, or all whole numbers."""
-    pd = pandas()
-
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = pandas().to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     gaps = column.isna() | column.astype(str).str.strip().str.lower().isin(tables.MISSING)
     return bool((np.isnan(numbers) & ~gaps.to_numpy()).any()) or not (numbers[~np.isnan(numbers)] % 1).any()
 
@@ -67,17 +63,15 @@ def _open_text(path: Path, wanted: Wanted) -> FrameFile:
     columns = names or [f"column {i + 1}" for i in range(len(first))]
 
     def blocks(rows: int) -> Iterator[Any]:
-        pd = pandas()
-
         lines = tables.text_lines(path, skip=0 if names is None else 1, encoding=encoding)
         while some := list(islice(lines, rows)):
-            yield pd.DataFrame(some, columns=columns, dtype="object")
+            yield pandas().DataFrame(some, columns=columns, dtype="object")
 
     return FrameFile(path, columns, blocks)
 
 
 def encoding_of(path: Path) -> str:
-    """UTF-8 or UTF-16, or else the encoding that Windows and old programs in western Europe write."""
+    """UTF-8 or UTF-16, or else what Windows and older programs write in western Europe."""
     with path.open("rb") as file:
         start = file.read(2)
         if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
@@ -90,7 +84,7 @@ def encoding_of(path: Path) -> str:
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             file.seek(0)
-            undefined = b"\x81\x8d\x8f\x90\x9d"  # bytes that cp1252 does not know, and latin-1 does
+            undefined = b"\x81\x8d\x8f\x90\x9d"  # bytes that latin-1 defines and cp1252 does not
             blocks = iter(lambda: file.read(BLOCK), b"")
             return "latin-1" if any(set(block) & set(undefined) for block in blocks) else "cp1252"
     return "utf-8-sig"
@@ -111,8 +105,6 @@ def _open_parquet(path: Path, wanted: Wanted) -> FrameFile:
 
 def _open_excel(path: Path, wanted: Wanted) -> FrameFile:
     """The first sheet of a workbook, with the values that its formulas had when it was saved."""
-    pd = pandas()
-
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
@@ -120,13 +112,17 @@ def _open_excel(path: Path, wanted: Wanted) -> FrameFile:
             raise DataError(
                 f"{path} has {size:,} bytes unpacked, but the limit is {UNPACKED_BYTES:,}: save it as .csv."
             )
-        sheet = pd.read_excel(path, sheet_name=0, engine="openpyxl")
+        sheet = pandas().read_excel(path, sheet_name=0, engine="openpyxl")
     except DataError:
         raise
-    except Exception as error:  # the parser of a damaged archive or of odd XML can raise anything
+    except Exception as error:  # on a damaged archive or odd XML, the parser can raise anything
         raise DataError(f"Cannot read {path} as an Excel file: it is damaged, or not an .xlsx file.") from error
     sheet = sheet.dropna(how="all")
-    names = [f"column {i + 1}" if _is_blank(name) else str(name).strip() for i, name in enumerate(sheet.columns)]
+    # 'Unnamed: 3' is what pandas calls a column without a name.
+    names = [
+        f"column {i + 1}" if name.startswith("Unnamed: ") else name.strip()
+        for i, name in enumerate(map(str, sheet.columns))
+    ]
     if not len(sheet):
         raise DataError(f"The first sheet of {path} has no rows: there is nothing to read.")
     sheet.columns = names
@@ -135,7 +131,3 @@ def _open_excel(path: Path, wanted: Wanted) -> FrameFile:
         yield from (sheet.iloc[i : i + rows] for i in range(0, len(sheet), rows))
 
     return FrameFile(path, names, blocks)
-
-
-def _is_blank(name: Any) -> bool:
-    return str(name).startswith("Unnamed: ")  # what pandas calls a column without a name

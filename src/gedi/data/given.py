@@ -1,4 +1,4 @@
-"""Rows as a caller gives them in Python: arrays, images and data frames."""
+"""Rows passed in Python: arrays, images and data frames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def needs_recipe(x: Any, table: TableRecipe) -> bool:
 
 
 def encoded(x: Any, table: TableRecipe) -> np.ndarray:
-    """The features of a table with the columns of training."""
+    """The features of a table that has the training table's columns."""
     names = [column.name for column in table.columns]
     if not is_frame(x):
         raise DataError(

@@ -23,7 +23,7 @@ READ_ROWS = 4096  # at a time
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows in the order of the file, and the columns that go with them into the output."""
+    """Some rows in the order of the file, and the columns to write beside them."""
 
     x: np.ndarray
     beside: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -33,20 +33,19 @@ def read_table(path: Path, wanted: Wanted) -> Dataset:
     """A whole table. Plain numbers without gaps are read as they are; other tables get a recipe, unless ``raw``."""
     if wanted.raw or wanted.features is not None:
         return _read_plain(path, wanted)
+    surprises = Surprises(str(path))  # not reported: the recipe is this table's own
     try:
         data = _read_plain(path, wanted)
     except NotPlainError:
-        return _read_mixed(path, wanted)
-    if data.feature_names is None:
-        return data if not np.isnan(data.x).any() else _read_mixed(path, wanted)
-    identifies = [numbers_rows(name, data.x[:, j]) for j, name in enumerate(data.feature_names)]
-    if np.isnan(data.x).any() or (any(identifies) and not all(identifies)):
-        return _read_mixed(path, wanted)
-    return replace(data, table=plain_recipe(data.feature_names, data.x))
+        return _read_mixed(path, wanted, surprises)
+    names = data.feature_names
+    if np.isnan(data.x).any() or (names is not None and _has_ids(names, data.x)):
+        return _read_mixed(path, wanted, surprises)
+    return data if names is None else replace(data, table=plain_recipe(names, data.x))
 
 
 def read_by_recipe(path: Path, wanted: Wanted, recipe: TableRecipe) -> Dataset:
-    """A whole table as a run was trained on it."""
+    """A whole table, read in the same way as the training table."""
     wanted = replace(wanted, features=[column.name for column in recipe.used])
     surprises = Surprises(str(path))
     try:
@@ -55,24 +54,18 @@ def read_by_recipe(path: Path, wanted: Wanted, recipe: TableRecipe) -> Dataset:
         data = _read_plain(path, wanted)
         data = replace(data, x=recipe.filled(data.x, surprises), feature_names=recipe.features, table=recipe)
     except NotPlainError:
-        file = open_frames(path, wanted)
-        frame = file.whole()
-        features, label = split_columns(file, frame, wanted)
-        data = _dataset(path, frame, recipe.encode(features, surprises), label, recipe)
+        data = _read_mixed(path, wanted, surprises, recipe)
     surprises.warn()
     return data
 
 
 def read_frame(frame: Any, where: str) -> tuple[Any, TableRecipe]:
     """The rows [n, d] of a data frame, and their recipe; frames of plain numbers without gaps come back unchanged."""
-    pd = pandas()
-
-    kinds = frame.dtypes
-    if all(pd.api.types.is_numeric_dtype(kind) for kind in kinds) and len(frame) and not frame.isna().to_numpy().any():
+    is_numeric = pandas().api.types.is_numeric_dtype
+    if all(map(is_numeric, frame.dtypes)) and len(frame) and not frame.isna().to_numpy().any():
         names = [str(name) for name in frame.columns]
         values = frame.to_numpy(dtype=np.float64)
-        identifies = [numbers_rows(name, values[:, j]) for j, name in enumerate(names)]
-        if all(identifies) or not any(identifies):
+        if not _has_ids(names, values):
             return frame, plain_recipe(names, values)
     recipe = recognise(frame, where)
     return recipe.encode(frame, Surprises(where)), recipe
@@ -87,7 +80,7 @@ def plain_blocks(path: Path, wanted: Wanted, block_rows: Callable[[int], int]) -
 def recipe_blocks(
     path: Path, wanted: Wanted, recipe: TableRecipe, block_rows: Callable[[int], int], *, keep: bool = False
 ) -> Iterator[Block]:
-    """A table as a run was trained on it, in blocks, each with the ids of its rows or, with ``keep``, all its cells."""
+    """A table, read like the training table, in blocks: each with its rows' ids or, with ``keep``, all its cells."""
     wanted = replace(wanted, features=[column.name for column in recipe.used])
     surprises = Surprises(str(path))
     done = 0
@@ -96,7 +89,7 @@ def recipe_blocks(
             for values in plain_blocks(path, wanted, block_rows):
                 yield Block(recipe.filled(values, surprises))
                 done += len(values)
-        except NotPlainError:  # a cell further down; go on from there
+        except NotPlainError:  # because of a cell further down: continue from there
             pass
         else:
             surprises.warn()
@@ -114,7 +107,6 @@ def recipe_blocks(
 def cells_of(column: Any) -> np.ndarray:
     """The cells of a pandas column as they are, to be written: numbers or text, None for gaps."""
     pd = pandas()
-
     if pd.api.types.is_numeric_dtype(column) and not column.isna().any():
         return column.to_numpy()
     if pd.api.types.is_datetime64_any_dtype(column):
@@ -132,15 +124,19 @@ def _read_plain(path: Path, wanted: Wanted) -> Dataset:
     return Dataset(path.stem, np.concatenate(blocks), y, table.names, classes=classes)
 
 
-def _read_mixed(path: Path, wanted: Wanted) -> Dataset:
+def _has_ids(names: list[str], rows: np.ndarray) -> bool:
+    """Whether some of the columns, but not all, only number the rows."""
+    found = [numbers_rows(name, rows[:, j]) for j, name in enumerate(names)]
+    return any(found) and not all(found)
+
+
+def _read_mixed(path: Path, wanted: Wanted, surprises: Surprises, recipe: TableRecipe | None = None) -> Dataset:
+    """A table of any content, by the recipe or, without one, by what its columns hold."""
     file = open_frames(path, wanted)
     frame = file.whole()
     features, label = split_columns(file, frame, wanted)
-    recipe = recognise(features, str(path))
-    return _dataset(path, frame, recipe.encode(features, Surprises(str(path))), label, recipe)
-
-
-def _dataset(path: Path, frame: Any, x: np.ndarray, label: Any, recipe: TableRecipe) -> Dataset:
+    recipe = recipe or recognise(features, str(path))
+    x = recipe.encode(features, surprises)
     y, classes = (None, None) if label is None else _labels(label, path)
     ids = {name: cells_of(frame[name]) for name in recipe.ids if name in frame}
     return Dataset(path.stem, x, y, recipe.features, classes=classes, table=recipe, ids=ids or None)
@@ -148,10 +144,8 @@ def _dataset(path: Path, frame: Any, x: np.ndarray, label: Any, recipe: TableRec
 
 def _labels(column: Any, path: Path) -> tuple[np.ndarray, list[str] | None]:
     """Labels as whole numbers, and the words they stand for, if they are words."""
-    pd = pandas()
-
     text = text_of(column)
     if missing := int(text.isna().sum()):
         raise missing_labels(path, missing)
-    numbers = pd.to_numeric(text, errors="coerce")
+    numbers = pandas().to_numeric(text, errors="coerce")
     return encode_labels(np.asarray(text.astype(object) if numbers.isna().any() else numbers.astype(float)), path)

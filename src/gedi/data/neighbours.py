@@ -15,8 +15,8 @@ from gedi.data.streaming import release, row_blocks, scratch, take
 MOST_PRODUCTS = 1e11  # for the distances between all rows: about a minute on one core
 MAIN_DIRECTIONS = 50  # principal components to search neighbours in, if there are many long rows
 PCA_ROWS = 5000  # rows that the components are computed from
-EXACT_ROWS = 20_000  # up to here all rows are compared
-CELL_ROWS, CELLS = 300, 40  # rows of a cell on average, at most twice as many; nearest cells that are searched
+EXACT_ROWS = 20_000  # up to this many, all rows are compared
+CELL_ROWS, CELLS = 300, 40  # rows per cell on average, at most twice as many; nearest cells to search
 SAMPLE_ROWS, ROUNDS = 30, 4  # of k-means, which places the cells: rows per cell, and rounds
 PARTITIONS = 2  # of the categories into halves
 AT_ONCE = 1 << 23  # distances computed at a time: 32 MB
@@ -115,14 +115,14 @@ def _tensor(x: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.array(x, dtype=np.float32))
 
 
-# -- what a run asks for ----------------------------------------------------------------------------------------------
+# -- for training ----------------------------------------------------------------------------------------------------
 
 
 def partial_views(x: np.ndarray, words: Sequence[Sequence[int]]) -> list[np.ndarray]:
     """The rows without some of their categories, whose features ``words`` lists: each is missing from half the views.
 
-    Two words are the same or they are not, so nearest rows share all their words, and any one category would look like
-    clusters with wide gaps between them. Rows that are near by half of the categories need not share any one of them.
+    Two words are equal or not, so nearest rows share all their words, and any one category would look like clusters
+    with wide gaps between them. Rows that are near in half of the categories need not agree on any particular one.
     """
     if not words:
         return [x]
@@ -142,7 +142,7 @@ def neighbour_table(data: Rows, k: int, words: Sequence[Sequence[int]] = ()) -> 
 
     One-sided neighbours often belong to another component (an outlier's neighbours have closer ones of their own), so
     they are left out. Mutual neighbours are repeated to fill a row; a row that has none keeps its nearest one.
-    With ``words``, there are k of each of the `partial_views`.
+    With ``words``, there are k for each of the `partial_views`.
     """
     return torch.cat([_mutual_neighbours(view, k) for view in partial_views(_affordable(data, words), words)], dim=1)
 
@@ -169,7 +169,7 @@ def _affordable(data: Rows, words: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def main_directions(data: Rows | np.ndarray) -> np.ndarray:
-    """The rows in their first principal components, or as they are if they have no more features than that."""
+    """The rows in their first principal components, or unchanged if they have no more features than that."""
     from sklearn.decomposition import PCA
 
     n, d = data.shape

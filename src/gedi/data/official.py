@@ -77,13 +77,13 @@ def find(name: str, split: str, root: Path) -> Found | None:
 
 @contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
-    """Any failure inside means that the file is damaged, unless it already is a DataError."""
+    """Any failure inside means that the file is damaged, unless it is a DataError already."""
     try:
         yield
     except DataError:
         raise
-    except Exception as error:  # gzip, zlib, tarfile and scipy all have their own
-        raise DataError(f"Cannot read {path} as {kind} file: it is damaged or cut off.") from error
+    except Exception as error:  # gzip, zlib, tarfile and scipy each raise their own
+        raise DataError(f"Cannot read {path} as {kind} file: it is damaged or truncated.") from error
 
 
 # ---- idx: MNIST, Fashion-MNIST ----

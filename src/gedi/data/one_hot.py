@@ -1,4 +1,4 @@
-"""Which features are categories: those that a table's words became, and columns that were one-hot from the start."""
+"""Which features are categories: those made from a table's words, and columns that were one-hot already."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 from gedi.data.streaming import row_blocks
 from gedi.data.table_recipe import TableRecipe
 
-FIRST_ROWS = 1000  # that columns have to be 0 or 1 in before all rows are looked at
+FIRST_ROWS = 1000  # to look for one-hot columns in, before all rows are checked
 
 
 def categories(x: np.ndarray, table: TableRecipe | None = None, *, images: bool = False) -> list[list[int]]:
-    """Feature indices of every category of rows [n, d].
+    """Feature indices of every category in rows [n, d].
 
-    Without words in the table, they are runs of columns of zeros and ones with a single one in every row.
+    Without words in the table, these are runs of adjacent columns with a single 1 and otherwise 0 in every row.
     """
     if images:
         return []
@@ -24,7 +24,7 @@ def categories(x: np.ndarray, table: TableRecipe | None = None, *, images: bool 
 
 
 def _runs(x: np.ndarray) -> list[list[int]]:
-    """Runs of neighbouring columns, as short as possible, that are one-hot in these rows."""
+    """Runs of adjacent columns, as short as possible, that are one-hot in these rows."""
     found: list[list[int]] = []
     run: list[int] = []
     for place, is_binary in enumerate(((x == 0) | (x == 1)).all(axis=0).tolist()):

@@ -23,7 +23,7 @@ Write = Callable[[Columns], None]
 
 @contextmanager
 def new_file(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """A temporary path to write to, which becomes ``path`` at the end; after an error nothing is left.
+    """A temporary path to write to, renamed to ``path`` at the end; after an error nothing is left behind.
 
     An existing file is not overwritten.
     """

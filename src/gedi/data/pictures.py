@@ -23,7 +23,7 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".t
 SIZE = 32  # pixels, as in the paper's data sets
 AT_ONCE = 1 << 24  # bytes of images decoded at a time
 GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
-WHITES = (1.0, 16.0, 255.0, 65535.0)  # usual values of white: shares, scikit-learn's digits, bytes, 16 bits
+WHITES = (1.0, 16.0, 255.0, 65535.0)  # usual values of white: fractions, scikit-learn's digits, bytes, 16 bits
 THUMBNAIL = 96  # pixels of the longest side
 # Pillow's errors for damaged files have no common base class.
 UNREADABLE = (OSError, ValueError, SyntaxError, TypeError, IndexError, EOFError, ArithmeticError, MemoryError)
@@ -41,9 +41,9 @@ def read_folder(
     """All images under a folder, in the order of their names, cropped to the middle and resized to ``size``.
 
     They have one channel if all are grey and three otherwise, unless ``channels`` is given. Transparent pixels become
-    white. Of animations the first picture is taken. Sub-folders are the labels if there are at least two and every
-    image is in one. Image files that cannot be read are an error, or with ``skip_broken`` left out with a warning; both
-    name them. Other files are ignored.
+    white. Only the first frame of an animation is used. Sub-folders are the labels if there are at least two and every
+    image is in one. Unreadable image files are an error or, with ``skip_broken``, left out with a warning; both name
+    them. Other files are ignored.
     """
     height, width = (size, size) if isinstance(size, int) else size
     if min(height, width) < 1:
@@ -78,7 +78,7 @@ def read_folder(
 
 
 def _image_files(folder: Path) -> Iterator[str]:
-    """Files with an image's suffix, without hidden ones and linked folders (which may form a circle)."""
+    """Files with an image's suffix, except hidden ones and those in linked folders (links may form a loop)."""
     for place, folders, files in os.walk(folder):
         folders[:] = [f for f in folders if not f.startswith((".", "__MACOSX"))]
         for file in files:
@@ -87,7 +87,7 @@ def _image_files(folder: Path) -> Iterator[str]:
 
 
 def _is_grey(path: Path) -> bool | None:
-    """Judged by the file's header; None if that cannot be read."""
+    """Whether the file's header says so; None if it cannot be read."""
     try:
         with _open(path) as image:
             return image.mode in GREY_MODES
@@ -186,8 +186,8 @@ def values_of_bytes(pixels: np.ndarray, black: float, white: float) -> np.ndarra
         return pixels
     if (black, white) != (-1.0, 1.0) and (black != 0.0 or white not in WHITES):
         raise DataError(
-            f"The run was trained on images with values from {black:.4g} to {white:.4g}, so it is unknown "
-            "which are black and white: give an array of such values (.npy or .npz) instead of image files."
+            f"The run was trained on images with values from {black:.4g} to {white:.4g}, so the values "
+            "of black and white are unknown: give an array of such values (.npy or .npz) instead of image files."
         )
     values = scratch(pixels.shape, np.float32)
     for start, some in row_blocks(pixels):

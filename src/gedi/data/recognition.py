@@ -1,4 +1,4 @@
-"""Finds out what each column of a table holds; the answer is a recipe of plain data."""
+"""Recognises what each column of a table holds; the result is a recipe of plain data."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gedi.errors import DataError
 
 MOST_LEVELS = 20  # of a category; rarer ones are 'other'
 RARE = 0.01  # share of the rows below which a level is 'other'
-MOSTLY_OTHER = 0.5  # of a category that is of no use
-MANY_GAPS = 0.1  # share of the rows from which gaps of a category are a level of their own
-MANY_WORDS = 0.5  # of the words are different: they tell rows apart, and say nothing about groups
-LONG_TEXT = 6  # words in a cell, on average
-FEWEST_ROWS = 20  # that a column with a name has to count; a feature may be 1, 2, 3 by chance
+MOSTLY_OTHER = 0.5  # share of 'other' above which a category is useless
+MANY_GAPS = 0.1  # share of gaps from which they become a level of the category
+MANY_WORDS = 0.5  # share of different words above which they tell rows apart, but not groups
+LONG_TEXT = 6  # words per cell, on average
+FEWEST_ROWS = 20  # that a named column must number to be an id; a feature may be 1, 2, 3 by chance
 ID_NAME = re.compile(
     r"^((?i:unnamed: ?\d+|index|row|rowid|uuid|guid|key|nr|no|(.*[_\-. ])?id(entifier)?)|.*[a-z]I[Dd])$"
 )
-NO_NAME = re.compile(r"^column \d+$")  # what readers call a column without a name
+NO_NAME = re.compile(r"^column \d+$")  # the name that readers give to a column without one
 TRUE_FALSE = [{"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"on", "off"}, {"ja", "nein"}, {"ja", "nee"}]
 TRUE_FALSE += [{"oui", "non"}, {"si", "no"}, {"sí", "no"}]
 
@@ -43,7 +43,6 @@ def recognise(frame: Any, where: str) -> TableRecipe:
 def column_of(column: Any, name: str) -> Column:
     """What one pandas column holds."""
     pd = cells.pandas()
-
     types = pd.api.types
     column = column.infer_objects()
     if types.is_complex_dtype(column):
@@ -56,8 +55,7 @@ def column_of(column: Any, name: str) -> Column:
         return _numeric(name, dates, None, kind="date", format="%Y-%m-%d %H:%M:%S" if has_time else "%Y-%m-%d")
     if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        whole = types.is_integer_dtype(column) or None
-        return _numeric(name, values, None, kind="number", digits=0 if whole else None)
+        return _numeric(name, values, None, kind="number", digits=0 if types.is_integer_dtype(column) else None)
     text = cells.text_of(column)
     known = text.dropna()
     if not len(known):
@@ -72,7 +70,7 @@ def column_of(column: Any, name: str) -> Column:
 
 
 def _digits(known: Any, form: cells.NumberFormat) -> int | None:
-    """Digits after the decimal sign; None where a power of ten says otherwise."""
+    """Digits after the decimal separator; None if they are too many, or if cells have powers of ten."""
     return None if known.str.contains(r"\d[eE][+-]?\d").any() or form.digits > 10 else form.digits
 
 
@@ -80,7 +78,7 @@ def _numeric(name: str, values: np.ndarray, text: Any, *, kind: Any, **more: Any
     """A column of numbers or dates, unless it is constant or only tells rows apart."""
     infinite = np.isinf(values)
     if infinite.any():
-        raise DataError(f"Column {name!r} holds inf in row {int(infinite.argmax())}: correct that cell, or empty it.")
+        raise DataError(f"Column {name!r} holds inf in row {int(infinite.argmax())}: correct or clear that cell.")
     found = values[~np.isnan(values)]
     missing = 1 - len(found) / len(values)
     if not len(found) or (found == found[0]).all():
@@ -94,7 +92,7 @@ def _numeric(name: str, values: np.ndarray, text: Any, *, kind: Any, **more: Any
 
 
 def numbers_rows(name: str, values: np.ndarray) -> bool:
-    """Whether numbers only count the rows, or are unique in a column whose name says that it identifies them."""
+    """Whether numbers only count the rows, or are unique in a column that is named like an id."""
     if np.isnan(values).any() or (values % 1).any():
         return False
     enough = len(values) >= FEWEST_ROWS or bool(NO_NAME.match(name))
@@ -124,7 +122,7 @@ def _words(name: str, text: Any) -> Column:
 
 
 def _category(name: str, counts: Counter[str], rows: int, missing: float) -> Column:
-    """The frequent words are levels; rare ones are 'other', and many gaps are a level of their own."""
+    """Frequent words become levels, rare ones 'other', and gaps, if there are many, a level of their own."""
     frequent = {word for word, count in counts.most_common(MOST_LEVELS) if count >= RARE * rows and word != OTHER}
     if len(frequent) < 2:
         frequent |= {word for word, _ in counts.most_common(2)}
@@ -136,12 +134,5 @@ def _category(name: str, counts: Counter[str], rows: int, missing: float) -> Col
         shares[NO_ANSWER] = missing
     else:
         shares = {word: share / (1 - missing) for word, share in shares.items()}
-    is_boolean = {word.lower() for word in shares} in TRUE_FALSE
-    levels = list(shares)
-    return Column(
-        name=name,
-        kind="boolean" if is_boolean else "category",
-        missing=missing,
-        levels=tuple(levels),
-        shares=tuple(shares[word] for word in levels),
-    )
+    kind = "boolean" if {word.lower() for word in shares} in TRUE_FALSE else "category"
+    return Column(name=name, kind=kind, missing=missing, levels=tuple(shares), shares=tuple(shares.values()))

@@ -66,7 +66,7 @@ def joined(parts: Iterable[torch.Tensor], n: int) -> torch.Tensor:
     """Parts of ``n`` rows in total, at least one, joined in one tensor.
 
     torch.cat would need all parts at once, and small parts allocated among large temporaries keep that memory from
-    being reused: we measured the heap grow by the size of all rows. So each part is copied as it comes.
+    being reused: we measured the heap growing by the size of all rows. So each part is copied as it comes.
     """
     whole, done = torch.empty(0), 0
     for part in parts:

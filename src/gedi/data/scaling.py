@@ -23,7 +23,7 @@ class Scaler:
     mode="global" has one mean and one deviation for all features, which keeps the geometry (circles stay circles);
     mode="feature" divides each feature by its own, for columns in unrelated units; mode="none" changes nothing.
     mode="pixels" maps black to -1 and white to 1. Black and white are 0 and 255 for bytes; for other numbers they are 0
-    and 1 if all values lie between, otherwise the smallest and the largest value.
+    and 1 if all values lie between them, otherwise the smallest and the largest value.
     All arithmetic is in float64, so an offset far larger than the spread costs no precision.
     """
 
@@ -92,11 +92,8 @@ class Scaler:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The scaler that `state()` describes (lists or arrays)."""
-        return cls(
-            mode=state["mode"],
-            centre=np.asarray(state["centre"], dtype=np.float64),
-            scale=np.asarray(state["scale"], dtype=np.float64),
-        )
+        centre, scale = (np.asarray(state[name], dtype=np.float64) for name in ("centre", "scale"))
+        return cls(state["mode"], centre, scale)
 
     def _fitted(self, x: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Centre and scale, after checking that they are known and fit the rows x."""

@@ -76,7 +76,7 @@ def load(
     Toys (moons, circles, rings, ...) have `n` points, by default 2,000 to train and 1,000 to test; the test points come
     from `seed + 10_000`. addition has `n` images of MNIST, by default 3,000, drawn with `seed` in consecutive triplets
     a, b, a + b; its test split is MNIST's. Other data has all rows, or a random subset of `n` rows drawn with `seed`.
-    digits and files other than .npz have no splits: both splits are all rows.
+    digits and files other than .npz have no splits: both contain all rows.
 
     In a table, the column `label_column` (default: 'label', or 'y' if it holds classes) is not a feature;
     label_column="" makes every column a feature. Columns named in `drop` are left out (None: the caller cannot drop
@@ -128,7 +128,7 @@ def stream(
 ) -> Stream:
     """The rows of ``load``, without labels, a block at a time: a file may be larger than memory.
 
-    A table that is not plain numbers needs `table`, the recipe to read it by. Its blocks then come with the ids of
+    A table that is not plain numbers needs `table`, the recipe to read it with. Its blocks then come with the ids of
     their rows or, with `keep`, with all columns of the file.
     """
     path = Path(data).expanduser()
@@ -142,15 +142,14 @@ def stream(
         whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, **images)
         return Stream(whole.name, map(Block, files.array_blocks(whole.x)), whole.files)
     wanted = Wanted(label_column, columns, drop, raw=True)
-    if path.suffix.lower() not in tables.SUFFIXES:
-        if keep:
-            raise DataError(f"{data} has no named columns to keep: leave out --keep.")
-        return Stream(path.stem, map(Block, files.read_blocks(path, split=split, wanted=wanted)))
-    if table is None and keep:
+    is_table = path.suffix.lower() in tables.SUFFIXES
+    if is_table and table is not None:
+        return Stream(path.stem, mixed.recipe_blocks(path, wanted, table, files.block_rows, keep=keep))
+    if keep and not is_table:
+        raise DataError(f"{data} has no named columns to keep: leave out --keep.")
+    if keep:
         raise DataError(f"The run does not know the columns of its training table, so those of {data} cannot be kept.")
-    if table is None:
-        return Stream(path.stem, map(Block, files.read_blocks(path, split=split, wanted=wanted)))
-    return Stream(path.stem, mixed.recipe_blocks(path, wanted, table, files.block_rows, keep=keep))
+    return Stream(path.stem, map(Block, files.read_blocks(path, split=split, wanted=wanted)))
 
 
 def data_dir() -> Path:
@@ -180,7 +179,7 @@ def _image_set(name: str) -> DatasetInfo:
 
 def _count_npz_rows(path: Path) -> int:
     """Training rows of a named set, from its small label array."""
-    with files.open_numpy(path) as archive:
+    with streaming.open_numpy(path) as archive:
         return len(files.archive_array(archive, "y_train", path))
 
 
@@ -204,7 +203,7 @@ def _addition(split: str, n: int | None, seed: int) -> Dataset:
         return replace(_subset(images, n, seed), name="addition")
     rows = ADDITION_ROWS if n is None else n
     if rows % 3:
-        raise DataError(f"addition has triplets of images: n must be a multiple of 3, got {rows}.")
+        raise DataError(f"addition consists of triplets of images: n must be a multiple of 3, got {rows}.")
     if images.y is None:
         raise DataError("addition needs the labels of mnist to know which images add up, but there are none.")
     places = toys.triplets(images.y, rows // 3, seed=seed).ravel()

@@ -26,7 +26,7 @@ DAMAGE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, KeyErro
 
 
 def open_numpy(path: Path, *, mapped: bool = False) -> Any:
-    """np.load that never unpickles: a file that would need it is refused.
+    """np.load without unpickling: a file that needs it is refused.
 
     ``mapped`` leaves the bytes of a .npy file on disk until they are read; the array is then read-only.
     """
@@ -34,7 +34,7 @@ def open_numpy(path: Path, *, mapped: bool = False) -> Any:
         return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
     except DAMAGE as error:
         raise DataError(
-            f"Cannot read {path} as a NumPy file of plain numbers (damaged, or it holds Python objects): "
+            f"Cannot read {path} as a NumPy file of plain numbers (it is damaged or holds Python objects): "
             "save it again with np.save or np.savez and a numeric dtype."
         ) from error
 
@@ -87,7 +87,7 @@ def damaged(path: Path, key: str) -> DataError:
 
 
 def npz_blocks(path: Path, key: str, block_rows: Callable[[int], int]) -> Iterator[np.ndarray]:
-    """One array of an .npz file in blocks of rows, unpacked as they are read; its header reserves no memory.
+    """One array of an .npz file in blocks of rows, unpacked as they are read: a false header cannot fill memory.
 
     ``block_rows`` gives the number of rows in a block from the number of values in a row.
     """
@@ -139,7 +139,7 @@ def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if size <= MAP_ABOVE:
         return np.empty(shape, dtype)
-    with tempfile.TemporaryFile(dir=cache_dir()) as file:  # the map outlives the name
+    with tempfile.TemporaryFile(dir=cache_dir()) as file:  # the map outlives the file's name
         return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
 
@@ -211,7 +211,7 @@ def take(x: np.ndarray, places: np.ndarray) -> np.ndarray:
     values = np.empty((len(places), *x.shape[1:]), x.dtype)
     by_place = np.argsort(places)  # reading in order is faster
     rows = min(len(places), ROWS_AT_ONCE)
-    if len(places) and places[by_place[-1]] - places[by_place[0]] < len(places):  # neighbours share the pages
+    if len(places) and places[by_place[-1]] - places[by_place[0]] < len(places):  # adjacent rows share pages
         rows = max(rows, BLOCK // max(1, _row_bytes(x)))
     for start in range(0, len(places), max(1, rows)):
         some = by_place[start : start + rows]

@@ -1,4 +1,4 @@
-"""Cells of new data that training did not have: collected while a table is read, and told in one warning."""
+"""Unexpected cells in new data: collected while a table is read, and reported in one warning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 3  # columns, and new words of each
 
 
 class Surprises:
-    """What was odd in the table called ``where``, by column."""
+    """What training did not have, by column, in the table called ``where``."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -26,12 +26,12 @@ class Surprises:
         self.words: dict[str, Counter[str]] = {}
 
     def note_numbers(self, column: Column, gaps: np.ndarray, written: Any) -> None:
-        """Gaps in a column that had none, and text that is not a number or date; a column of such text is refused."""
+        """Gaps in a column that had none, and text that is not a number or date; mostly such text is an error."""
         unread = [] if written is None else written[gaps].dropna().tolist()
         if len(unread) > 1 and 2 * len(unread) > len(gaps):
-            what = {"date": f"dates such as {column.shown(column.fill or 0.0)}"}.get(
-                column.kind, f"numbers{' in ' * bool(column.unit)}{column.unit}"
-            )
+            what = f"numbers in {column.unit}" if column.unit else "numbers"
+            if column.kind == "date":
+                what = f"dates such as {column.shown(column.fill or 0.0)}"
             raise DataError(
                 f"Column {column.name!r} of {self.where} must hold {what}, as in training, but it holds "
                 f"{unread[0]!r}: correct that column."
@@ -42,7 +42,7 @@ class Surprises:
             self.gaps[column.name] += new
 
     def note_words(self, column: Column, words: Sequence[str | None], known: Container[str]) -> None:
-        """Words that are no level of a category, and gaps in one that had none."""
+        """Words that are not levels of a category, and gaps in one that had none."""
         new = Counter(word for word in words if word is not None and word not in known)
         if new and "other" not in column.levels:
             self.words.setdefault(column.name, Counter()).update(new)
@@ -58,6 +58,6 @@ class Surprises:
         ]
         if said:
             warn_user(
-                f"{self.where} has what training did not have: {'; '.join(said)}. They count as missing: numbers and "
-                "dates become the median of the training data, and categories speak for none of their values."
+                f"{self.where} has values that training did not have: {'; '.join(said)}. They count as missing: "
+                "numbers and dates become the median of the training data, and categories its average."
             )

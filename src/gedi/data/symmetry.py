@@ -8,7 +8,7 @@ import numpy as np
 
 from gedi.data.scaled_rows import Rows
 
-ASKED, AMONG = 1000, 2000  # images that are mirrored, and those they are compared with: at most so many
+ASKED, AMONG = 1000, 2000  # most images to mirror, and most to compare them with
 SURE = 3.0  # standard deviations of a fair coin
 
 
@@ -16,12 +16,12 @@ def is_mirrored(rows: np.ndarray | Rows, image_shape: tuple[int, ...]) -> bool:
     """Whether mirror images of the data look like more data: they do for photographs, but not for digits.
 
     If left and right mean nothing, the mirror image of an image is as near to the other images as the image itself:
-    which of the two is nearer is the toss of a coin. Each image is compared at one brightness and one contrast.
+    which of the two is nearer is a coin toss. Images are compared at equal brightness and contrast.
     """
     if len(rows) < 3:
         return False
     some = np.asarray(rows[:: math.ceil(len(rows) / AMONG)], dtype=np.float32).reshape(-1, *image_shape)
-    places = np.arange(0, len(some), math.ceil(len(some) / ASKED))  # spread: rows may be in the order of their classes
+    places = np.arange(0, len(some), math.ceil(len(some) / ASKED))  # spread out: rows may be sorted by class
     others = _directions(some)
 
     def nearest(images: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ Kind = Literal["number", "date", "category", "boolean", "id", "text", "constant"
 NUMERIC, WORDS = ("number", "date"), ("category", "boolean")  # kinds that become features
 OTHER, NO_ANSWER = "other", "missing"  # levels for rare words, and for many gaps
 MOST_DIGITS = 10
-DATE_FORMAT = re.compile(r"^(?=.*%)([^%]|%[A-Za-z%]){1,60}$")  # no widths: %999999999d would fill the memory
+DATE_FORMAT = re.compile(r"^(?=.*%)([^%]|%[A-Za-z%]){1,60}$")  # no widths: %999999999d would fill memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,24 +29,24 @@ class Column:
 
     name: str
     kind: Kind
-    why: str = ""  # it was left out, in words
+    why: str = ""  # reason for leaving it out, in words
     missing: Share = 0.0  # share of the training cells that were gaps, or could not be read
-    fill: float | None = None  # of a number or a date: the median, which gaps become
+    fill: float | None = None  # of a number or a date: the median, which replaces gaps
     unit: str = ""  # of a number: 'EUR'
     unit_first: bool = False
     decimal: Literal[".", ","] = "."
-    digits: int | None = None  # of a number: how many follow the decimal sign, at most
+    digits: int | None = None  # of a number: at most, after the decimal separator
     format: str = ""  # of a date, as for strftime
     levels: tuple[str, ...] = ()  # of a category: its values
     shares: tuple[float, ...] = ()  # of a category: how often each level occurs
 
     def __post_init__(self) -> None:
         if self.kind in NUMERIC and (self.fill is None or not math.isfinite(self.fill)):
-            raise ValueError(f"the column {self.name!r} has no number for its gaps")
+            raise ValueError(f"the column {self.name!r} has no number to fill gaps with")
         if self.digits is not None and not 0 <= self.digits <= MOST_DIGITS:
             raise ValueError(f"the column {self.name!r} has an impossible number of digits")
         if self.kind == "date" and not DATE_FORMAT.match(self.format):
-            raise ValueError(f"the column {self.name!r} has no format of dates")
+            raise ValueError(f"the column {self.name!r} has no date format")
         if self.kind in WORDS:
             known = len(self.levels) == len(self.shares) == len(set(self.levels)) >= 2
             if not known or not all(0 <= share <= 1 for share in self.shares):
@@ -63,7 +63,7 @@ class Column:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its cells are numbers as a computer writes them."""
+        """Whether its cells are numbers that need no interpretation."""
         return self.kind == "number" and not self.unit and self.decimal == "."
 
     @property
@@ -107,7 +107,7 @@ class Column:
         gap, other = place.get(NO_ANSWER, -1), place.get(OTHER, -1)
         codes = np.array([gap if word is None else place.get(word, other) for word in words], dtype=np.int64)
         surprises.note_words(self, words, place)
-        # A gap or a new word speaks for no level: its features are the shares, which become zero in scaled units.
+        # A gap or a new word favours no level: its features are the shares, which become zero in scaled units.
         table = np.vstack([np.eye(len(self.levels)), self.shares])
         return table[codes] if len(self.levels) > 2 else table[codes][:, 1:]
 
@@ -119,7 +119,7 @@ class Column:
         return [self.levels[int(i)] for i in best]
 
     def state(self) -> dict[str, Any]:
-        """Plain values, without those that are the defaults."""
+        """Plain values, without defaults."""
         values = {item.name: (getattr(self, item.name), item.default) for item in fields(self)}
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -165,7 +165,7 @@ class TableRecipe:
         return all(column.is_plain for column in self.used)
 
     def encode(self, frame: Any, surprises: Surprises) -> np.ndarray:
-        """The features [n, d] of a data frame; columns it has beyond those of training are ignored."""
+        """The features [n, d] of a data frame; columns that training did not have are ignored."""
         names = [str(name) for name in frame.columns]
         for column in self.used:
             if column.name not in names:
@@ -203,7 +203,7 @@ class TableRecipe:
         """The recipe that `state()` describes, checked: the file it comes from is not trusted."""
         columns = [make(Column, values, f"table.{i}.") for i, values in enumerate(state)]
         if len({column.name for column in columns}) < len(columns):
-            raise ValueError("the table has two columns of one name")
+            raise ValueError("the table has two columns with the same name")
         return cls(columns)
 
 
@@ -216,15 +216,14 @@ def plain_recipe(names: Sequence[str], rows: np.ndarray) -> TableRecipe:
 
 
 def _values(column: Any, as_: Column) -> Any:
-    """Of a category: its words, None for gaps. Else numbers, NaN for gaps, and the text they were read from, if any."""
+    """Words of a category, None for gaps; or numbers, NaN for gaps, and the text they were read from, if any."""
     pd = cells_.pandas()
-
-    is_bool = pd.api.types.is_bool_dtype(column)
+    types = pd.api.types
     if as_.kind in WORDS:
         return [None if pd.isna(word) else word for word in cells_.text_of(column)]
-    if as_.kind == "date" and pd.api.types.is_datetime64_any_dtype(column):
+    if as_.kind == "date" and types.is_datetime64_any_dtype(column):
         return cells_.days_of(column), None
-    if as_.kind == "number" and pd.api.types.is_numeric_dtype(column) and not is_bool:
+    if as_.kind == "number" and types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
         return column.to_numpy(dtype=np.float64, na_value=np.nan), None
     text = cells_.text_of(column)
     if as_.kind == "date":

@@ -167,7 +167,7 @@ def text_lines(path: Path, *, skip: int = 0, encoding: str = UTF8) -> Iterator[l
 def _has_header(path: Path, first: Sequence[str], wanted: Wanted, encoding: str) -> bool:
     """The first line is a header if it is all text, or has text above a column of numbers.
 
-    So '1.0,2.0,red' above more of the same is a row, not a header.
+    So '1.0,2.0,red' above similar lines is a row, not a header.
     """
     if {cell.strip() for cell in first} & set(wanted.names):
         return True

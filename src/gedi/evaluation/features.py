@@ -80,10 +80,10 @@ def knn_accuracy(train_x: ArrayLike, train_y: ArrayLike, test_x: ArrayLike, test
     k = min(k, len(train))
 
     def votes(distance: np.ndarray) -> np.ndarray:
-        """One vote each, and a share of one that only decides ties: all of these add up to less than one vote."""
+        """One vote each, plus a fraction that only decides ties: all fractions together are less than one vote."""
         return 1 + (2 - distance) / (2 * (k + 1))
 
-    # In float32, neighbours that are almost equally near would change places with the size of the blocks.
+    # In float32, the order of almost equally near neighbours would depend on the block size.
     neighbours = KNeighborsClassifier(k, metric="cosine", algorithm="brute", weights=votes)  # pyright: ignore[reportArgumentType]
     return float(neighbours.fit(train.astype(np.float64), labels).score(test.astype(np.float64), truth))
 

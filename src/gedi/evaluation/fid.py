@@ -90,12 +90,12 @@ def inception_metric(weights_path: str | Path) -> Any:
         # Older versions of torch would unpickle whatever the file holds: check it first with the loader that does not.
         torch.load(path, weights_only=True, map_location="meta")
     except Exception as error:
-        raise DataError(f"{path} is not a file of Inception weights: it is damaged or another file.") from error
+        raise DataError(f"{path} is not a file of Inception weights: it is damaged, or a different file.") from error
     try:
         return FrechetInceptionDistance(feature=2048, feature_extractor_weights_path=str(path))
-    except ModuleNotFoundError as error:  # how torchmetrics says that torch-fidelity is missing
+    except ModuleNotFoundError as error:  # how torchmetrics reports that torch-fidelity is missing
         raise DataError(
-            "FID needs torch-fidelity beside torchmetrics: pip install torch-fidelity "
+            "FID needs torch-fidelity as well as torchmetrics: pip install torch-fidelity "
             "(it installs torchvision, which must match your version of torch)."
         ) from error
     except (RuntimeError, KeyError) as error:

@@ -28,8 +28,8 @@ def auroc(own: ArrayLike, foreign: ArrayLike) -> float:
 def typicality(parts: np.ndarray, own: np.ndarray) -> np.ndarray:
     """How close the terms of log p, [n, terms], are to those of own data; higher is more typical, 0 is most.
 
-    Foreign images may also be too likely to be data, and where one term of log p is too low another may be too high. So
-    the distance of each from its median counts, in standard deviations of own data.
+    Foreign images may also be too likely to be data, and a term of log p that is too low may be offset by one that is
+    too high. So each term counts by its distance from the median, in standard deviations of own data.
     """
     distances = (parts - np.median(own, axis=0)) / np.maximum(own.std(axis=0), 1e-12)
     return -np.linalg.norm(distances, axis=1)

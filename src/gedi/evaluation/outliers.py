@@ -1,4 +1,4 @@
-"""Outliers of a table: log p sees rows where there are few others; tails see rows with extreme values."""
+"""Outliers of a table: log p finds rows in sparse regions, and tails find rows with extreme values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def tail_scores(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """How extreme the values of rows [n, d] are among those of ``train`` [m, d]; higher is more extreme.
 
     The sum over columns of -log of the probability of the nearer tail, by the training rows (as in ECOD, Li et al.,
-    2022, with both tails). It needs no model, and takes columns as if they were independent.
+    2022, with both tails). It needs no model, and treats columns as independent.
     """
     train, rows = np.asarray(train), np.asarray(rows)
     if train.ndim != 2 or rows.ndim != 2 or train.shape[1] != rows.shape[1] or len(train) == 0:
-        raise DataError(f"Tails need two tables with the same columns, got shapes {train.shape} and {rows.shape}.")
+        raise DataError(f"Tail scores need two tables with the same columns, got {train.shape} and {rows.shape}.")
     found = np.zeros(len(rows))
     for column, values in zip(np.sort(train, axis=0).T, rows.T, strict=True):
         below = np.searchsorted(column, values, side="right") + 1
@@ -29,11 +29,11 @@ def tail_scores(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def outlier_scores(model: Any, train: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """How unusual rows [n, d] are, from 0 to 1: a mean of their ranks among the training rows by log p and by tails.
+    """How unusual rows [n, d] are, from 0 to 1: the mean of their ranks among the training rows by log p and tails.
 
     ``model`` is a fitted `GEDI` or its `TrainedModel`. A rank is the share of training rows that are less unusual. Most
-    outliers of real tables have extreme values, so tails count `TAILS` times; log p adds those whose values are only
-    unusual together.
+    outliers of real tables have extreme values, so tails count `TAILS` times; log p adds those whose values are
+    unusual only in combination.
     """
     by_density = _ranks(-model.score_samples(train), -model.score_samples(rows))
     by_tails = _ranks(tail_scores(train, train), tail_scores(train, rows))
@@ -42,6 +42,5 @@ def outlier_scores(model: Any, train: np.ndarray, rows: np.ndarray) -> np.ndarra
 
 def _ranks(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
     ordered = np.sort(train)
-    return (np.searchsorted(ordered, rows, side="left") + np.searchsorted(ordered, rows, side="right")) / (
-        2 * len(ordered)
-    )
+    left, right = np.searchsorted(ordered, rows, side="left"), np.searchsorted(ordered, rows, side="right")
+    return (left + right) / (2 * len(ordered))

@@ -26,15 +26,16 @@ SHIFT = 1 / 8  # of the side: how far training images are moved
 
 @dataclass(frozen=True)
 class Recogniser:
-    """A net that tells the classes of byte images [n, H, W, C]."""
+    """A net that recognises the classes of byte images [n, H, W, C]."""
 
     net: nn.Sequential  # features, then one score per class
     classes: np.ndarray  # the labels it learned, in the order of the scores
 
     @torch.no_grad()
     def features(self, images: np.ndarray) -> np.ndarray:
-        """What it sees in images, [n, features]."""
-        return torch.cat([self.net[0](_pixels(some)) for some in _parts(images)]).numpy()
+        """The features of the images, [n, features]."""
+        parts = np.array_split(images, max(1, math.ceil(len(images) / AT_ONCE)))
+        return torch.cat([self.net[0](_pixels(some)) for some in parts]).numpy()
 
     def probabilities(self, images: np.ndarray) -> np.ndarray:
         """How sure it is of each class, [n, classes]."""
@@ -47,7 +48,7 @@ class Recogniser:
 
 
 def train_recogniser(images: np.ndarray, labels: np.ndarray, *, epochs: int = 10, seed: int = 0) -> Recogniser:
-    """Train on byte images [n, H, W, C] and one label each, with small shifts."""
+    """Train on byte images [n, H, W, C] with one label each, under small random shifts."""
     x, y = np.asarray(images), np.asarray(labels)
     if x.ndim != 4 or x.dtype != np.uint8 or y.shape != x.shape[:1] or len(y) < 2:
         raise DataError(
@@ -75,7 +76,7 @@ def sample_scores(recogniser: Recogniser, samples: np.ndarray, reference: np.nda
     """How samples compare with reference images: distance of features, and what is recognised.
 
     ``recognised`` is the share of samples that the net is sure about, and ``classes`` the share of all classes that
-    occur among these. Training images and noise in place of the samples show the range.
+    occur among these. For the range, pass training images or noise as the samples.
     """
     best = recogniser.probabilities(samples)
     sure = best.max(1) >= SURE
@@ -86,16 +87,12 @@ def sample_scores(recogniser: Recogniser, samples: np.ndarray, reference: np.nda
     }
 
 
-def _parts(images: np.ndarray) -> list[np.ndarray]:
-    return np.array_split(images, max(1, math.ceil(len(images) / AT_ONCE)))
-
-
 def _pixels(images: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(images).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
 def _shifted(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Every batch moved by another few pixels, repeating the border."""
+    """The batch, shifted by a few random pixels; the border is repeated."""
     most = max(1, int(SHIFT * min(x.shape[2:])))
     down, across = torch.randint(2 * most + 1, (2,), generator=generator).tolist()
     padded = F.pad(x, (most,) * 4, mode="replicate")

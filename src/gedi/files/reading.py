@@ -26,7 +26,7 @@ TEXT_BYTES = 2**25  # of one text file, or of the header of a tensor file
 VALUES = 10**6  # scalars, lists and mappings in one text
 DEPTH = 20  # of nested lists and mappings
 SCALAR = 10_000  # characters of one YAML scalar
-LONGEST_INTEGER = 2**63  # every library underneath can count to this
+LONGEST_INTEGER = 2**63  # smaller integers are safe in every library underneath
 # What reading, checking and building can raise on unforeseen input.
 FAILURES = (LookupError, AttributeError, TypeError, ValueError, RuntimeError, ArithmeticError, OSError, MemoryError)
 FAILURES += (SafetensorError, yaml.YAMLError)
@@ -48,7 +48,7 @@ def shown(text: str, longest: int = 60) -> str:
 
 @contextmanager
 def opened(path: Path, limit: int) -> Iterator[tuple[BufferedReader, int]]:
-    """A regular file of at most ``limit`` bytes, open, and its size; any failure inside the block is a RunError."""
+    """An open regular file of at most ``limit`` bytes, and its size; any failure inside the block is a RunError."""
     # Without O_NONBLOCK, opening a pipe that has no writer would wait forever.
     flags = os.O_RDONLY
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
@@ -91,7 +91,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The mappings in a file that has one on each line."""
+    """The mappings in a file with one on each line."""
     with opened(path, TEXT_BYTES) as (file, size):
         text = whole(file, size).decode()
         check_json_size(text)
@@ -110,7 +110,7 @@ def parse_json(text: str) -> Any:
 
 
 def check_json_size(text: str) -> None:
-    """Refuse a JSON text of too many values before it is parsed."""
+    """Refuse a JSON text with too many values before it is parsed."""
     _check_count(sum(text.count(mark) for mark in ",[{"))
 
 

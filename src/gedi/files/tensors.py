@@ -64,7 +64,7 @@ class TensorFile:
             self.metadata: dict[str, str] = header.metadata() or {}
             self.layout = {name: _spec(name, header.get_slice(name)) for name in header.offset_keys()}
         if sum(spec.nbytes() for spec in self.layout.values()) != size - self._data:
-            raise ValueError("it was changed while it was read")
+            raise ValueError("it changed while it was being read")
 
     def sha256(self) -> str:
         """Checksum of the whole file."""
@@ -72,7 +72,7 @@ class TensorFile:
         return hashlib.file_digest(self._file, "sha256").hexdigest()
 
     def read(self) -> dict[str, torch.Tensor]:
-        """All tensors, in memory of their own; a value that is not finite is refused."""
+        """All tensors, as copies in memory; values that are not finite are refused."""
         tensors = {}
         self._file.seek(self._data)
         for name, (dtype, shape) in self.layout.items():  # in the file's order, which has no gaps

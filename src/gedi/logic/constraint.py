@@ -195,7 +195,7 @@ class Constraint:
     def _chosen(
         self, literals: torch.Tensor, reduce: evaluation.Reduce, share: evaluation.Share
     ) -> dict[str, torch.Tensor]:
-        """One model per row, by handing the root's whole weight to one product of every sum on the way down."""
+        """One model per row: on the way down, every sum passes its whole weight to one product."""
         layers = self._on(literals.device)
         values = evaluation.upward(layers, literals, reduce)
         check_possible(values[-1])

@@ -57,12 +57,12 @@ def softmax_share(terms: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
 
 
 def best_share(terms: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
-    """Everything to the largest term (the first, if there are several)."""
+    """All weight to the largest term (the first, if there are several)."""
     return torch.zeros_like(terms).scatter_(1, terms.argmax(dim=1, keepdim=True), 1.0)
 
 
 def random_share(generator: torch.Generator) -> Share:
-    """Everything to one term, drawn with its probability: the largest after adding Gumbel noise."""
+    """All weight to one term, drawn with its probability: the largest after adding Gumbel noise."""
 
     def share(terms: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
         uniform = torch.rand(terms.shape, generator=generator, device=terms.device, dtype=terms.dtype)

@@ -52,7 +52,7 @@ class Expression(Node):
         return Arithmetic("abs", (_number_like(self),))
 
     def __truediv__(self, other: Operand) -> Expression:
-        raise LogicError(f"{self} / {other} may not be a whole number: use //, or multiply the other side.")
+        raise LogicError(f"{self} / {other} might not be a whole number: use //, or multiply the other side.")
 
     def __eq__(self, other: Operand) -> Formula:  # type: ignore[override]
         return _compared("==", self, other)

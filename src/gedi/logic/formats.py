@@ -252,7 +252,7 @@ class _GroundProgram:
         named = [str(term) for term in _elements(inputs, f"The inputs in {node.probability}")]
         name = f"{net}({', '.join(named)})"
         if str(net) not in self.domains:
-            raise LogicError(f"{node.probability} is among other choices: write nn(net, [X], Y, [values]) :: p(X, Y).")
+            raise LogicError(f"{node.probability} has alternatives: write nn(net, [X], Y, [values]) :: p(X, Y).")
         self.inputs[name] = str(net), named
         # In ProbLog, every clause and every binding of its variables is a separate draw.
         if self.drawn.setdefault(name, node.group) != node.group:

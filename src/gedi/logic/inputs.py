@@ -54,9 +54,10 @@ def check_normalised(
     probabilities = literals.detach().exp().split([v.size for v in variables])
     sums = torch.stack([p.sum(0) for p in probabilities])
     loosest = max(TOLERANCE.get(log_probs[v.name].dtype, DEFAULT_TOLERANCE) for v in variables)
-    if bool(((sums - 1).abs() <= loosest).all()):  # false for NaN too
+    fits = (sums - 1).abs() <= loosest  # false for NaN
+    if bool(fits.all()):
         return
-    place, row = torch.nonzero(~((sums - 1).abs() <= loosest))[0].tolist()
+    place, row = torch.nonzero(~fits)[0].tolist()
     name = variables[place].name
     given = log_probs[name].detach()[row]
     where = f"log_probs[{name!r}], row {row},"
@@ -70,11 +71,11 @@ def check_normalised(
 
 
 def check_possible(log_prob: torch.Tensor) -> None:
-    """Require every row to allow at least one model: otherwise there is nothing to condition on."""
+    """Require every row to allow at least one model; otherwise there is nothing to condition on."""
     impossible = torch.isneginf(log_prob)
     if bool(impossible.any()):
         row = int(torch.nonzero(impossible)[0])
         raise LogicError(
-            f"Row {row} gives the constraint probability 0, so nothing can be said given that it holds: "
+            f"Row {row} gives the constraint probability 0, so no values can satisfy it: "
             "omit the row, or give every value some probability."
         )

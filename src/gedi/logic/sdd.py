@@ -42,7 +42,7 @@ def compile_formula(formula: Formula, variables: Sequence[Categorical]) -> Circu
 
 
 def variable_order(formula: Formula, variables: Sequence[Categorical]) -> list[int]:
-    """Smallest coefficient first, then by appearance. In sums, digits of equal place meet, and only a carry remains."""
+    """Smallest coefficient first, then by appearance. In sums, digits of equal place meet, so only a carry remains."""
     appears = {v.name: i for i, v in enumerate(variables_in(formula))}
     place = {v.name: math.inf for v in variables}
     for node in postorder(formula):
@@ -192,7 +192,7 @@ class _Compiler:
         return self.diagram(scope, settle(left, 0), step)
 
     def expression(self, node: Node, parts: list[dict[Any, Any]]) -> dict[Any, Any]:
-        """For each value that an expression can have, the diagram of where it has it."""
+        """The diagram of where an expression has each of its possible values, by value."""
         result: dict[Any, list[Any]] = {}
         if node.op == "variable":
             i = self.position[node.data[0]]
