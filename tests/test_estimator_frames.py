@@ -34,6 +34,15 @@ def test_a_frame_of_any_columns_is_fitted_and_predicted(model, frame):
     assert model.predict(frame[list(frame)[::-1]].drop(columns="customer_id")).tolist() == model.labels_.tolist()
 
 
+def test_a_row_with_a_gap_joins_rows_that_are_similar_elsewhere():
+    truth = np.arange(200) % 2
+    x = 6.0 * truth[:, None] + np.random.default_rng(0).normal(size=(200, 2))
+    gone = np.arange(200) % 10 < 2
+    x[gone, 0] = np.nan
+    found = GEDI(2, preset="smoke", random_state=0).fit(pd.DataFrame(x, columns=["a", "b"])).labels_
+    assert max((found == truth)[gone].mean(), (found != truth)[gone].mean()) > 0.95
+
+
 def test_text_and_typed_columns_are_the_same(model, frame):
     typed = frame.replace("", None).assign(
         age=pd.to_numeric(frame["age"]), signup=pd.to_datetime(frame["signup"].replace("", None))

@@ -148,7 +148,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         words = categories(rows, table, images=image_shape is not None)
         config = self.settings(rows.shape[1], image_shape, has_words=bool(words))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        number = find_number(rows, config, seed, words) if is_auto else None
+        number = find_number(rows, config, seed, words=words, table=table) if is_auto else None
         n_clusters: int = asked if number is None else number.chosen
         ready = prepare(rows, config, n_clusters, image_shape=image_shape, groups=groups, table=table)
         with progress_line() if self.verbose else nullcontext() as report:

@@ -39,7 +39,7 @@ def rows(path):
 
 def test_fit_says_what_it_made_of_each_column(shop):
     said = {line.split()[0]: line for line in (shop / "said.txt").read_text().splitlines() if line.strip()}
-    assert "number in EUR" in said["spend"] and "% missing, filled with" in said["spend"]
+    assert "number in EUR" in said["spend"] and "% missing, filled from similar rows" in said["spend"]
     assert "boolean" in said["newsletter"] and "%Y-%m-%d" in said["signup"] and "left out" in said["name"]
     assert "a different word in every row" in said["customer_id"]
 

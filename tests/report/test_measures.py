@@ -69,10 +69,12 @@ def test_blurred_samples_can_be_told_from_data_in_many_dimensions():
 
 def line_model(noise):
     """Two clusters, left and right of zero, and no density."""
+    scaler = Scaler().fit(np.zeros((1, 1)), mode="none")
     return SimpleNamespace(
         config=SimpleNamespace(augment=SimpleNamespace(noise=noise)),
         has_density=False,
-        scaler=Scaler().fit(np.zeros((1, 1)), mode="none"),
+        scaler=scaler,
+        scaled=scaler.transform,
         predict=lambda x: (x[:, 0] > 0).astype(int),
         predict_proba=lambda x: np.eye(2)[(x[:, 0] > 0).astype(int)],
     )

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture
 
-from gedi.training.evidence import held_out_log_likelihood
+from gedi.training.evidence import best_mixture, explained, held_out_log_likelihood
 
 ROUND, TRUTH = make_blobs(600, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
 
@@ -57,3 +59,21 @@ def test_words_are_counted_though_their_features_are_spread():
     assert right > none + 0.2 and abs(wrong - none) < 0.1
     assert held_out_log_likelihood(x, noise) > held_out_log_likelihood(x, truth)  # what the words prevent
     assert held_out_log_likelihood(x[:, 1:], noise, [[0]]) == pytest.approx(np.log(0.5), abs=0.02)
+
+
+def test_without_words_the_mixture_is_that_of_scikit_learn():
+    ours = best_mixture(explained(ROUND, []), ROUND, 3, tries=2).log_joint(explained(ROUND, []))
+    theirs = GaussianMixture(3, random_state=0).fit(ROUND)
+    assert np.logaddexp.reduce(ours, axis=1).mean() == pytest.approx(theirs.score(ROUND), abs=0.02)
+    assert adjusted_rand_score(ours.argmax(1), theirs.predict(ROUND)) > 0.99
+
+
+def test_a_mixture_finds_clusters_that_words_agree_on_and_not_their_combinations():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=800)
+    agreeing = [np.eye(3)[np.where(rng.random(800) < 0.9, truth, 2)] for _ in range(4)]
+    others = [np.eye(4)[rng.integers(4, size=800)] for _ in range(2)]
+    x = np.column_stack([*agreeing, *others, rng.normal(size=800)])
+    words = [[3 * i + j for j in range(3)] for i in range(4)] + [[12 + 4 * i + j for j in range(4)] for i in range(2)]
+    rows = explained(x, words)
+    assert adjusted_rand_score(best_mixture(rows, x, 2, tries=3).log_joint(rows).argmax(1), truth) > 0.95

@@ -1,11 +1,15 @@
 """The number of clusters: found from the rows alone, the same every time, and with a word on how sure it is."""
 
+from itertools import pairwise
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_blobs
 
 from gedi import GEDI
 from gedi.data import toys
+from gedi.data.mixed import read_frame
 from gedi.errors import ConfigError, DataError
 from gedi.training.number import eigengaps, find_number
 from gedi.training.presets import configure
@@ -33,6 +37,33 @@ def test_shapes_are_counted_too():
 def test_noise_has_no_clear_clusters():
     number = found(np.random.default_rng(0).normal(size=(500, 3)))
     assert number.sure == "no clear clusters" and number.chosen <= 3
+
+
+def with_words(n=600, *, segments=3):
+    """Segments that differ in a number and in three categories, beside two categories that say nothing."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(segments, size=n)
+    speaking = [np.eye(segments)[np.where(rng.random(n) < 0.85, truth, rng.integers(segments, size=n))] for _ in "abc"]
+    silent = [np.eye(4)[rng.integers(4, size=n)] for _ in "de"]
+    sizes = np.cumsum([1, *[segments] * 3, 4, 4])
+    words = [list(range(first, last)) for first, last in pairwise(sizes.tolist())]
+    return np.column_stack([4.0 * truth + rng.normal(size=n), *speaking, *silent]), words
+
+
+def test_combinations_of_words_are_not_counted():
+    x, words = with_words()
+    config = configure("rows", "gedi", n_features=x.shape[1])
+    assert find_number(x, config, 0, words=words).chosen == 3
+    x[:, 0] = np.random.default_rng(1).normal(size=len(x))
+    silent = find_number(x[:, [0, *words[3], *words[4]]], config, 0, words=[[1, 2, 3, 4], [5, 6, 7, 8]])
+    assert silent.sure == "no clear clusters"
+
+
+def test_rows_with_gaps_are_not_a_cluster():
+    x = make_blobs(600, centers=3, cluster_std=0.6, n_features=3, random_state=2)[0]
+    x[np.random.default_rng(0).random(x.shape) < 0.08] = np.nan
+    rows, table = read_frame(pd.DataFrame(x, columns=list("abc")), "X")
+    assert find_number(rows, configure(None, "gedi", n_features=3), 0, table=table).chosen == 3
 
 
 def test_the_same_rows_and_seed_give_the_same_number_in_any_units():

@@ -20,7 +20,7 @@ from gedi.training.hardware import Hardware
 if TYPE_CHECKING:
     import numpy as np
 
-    from gedi.data import Dataset
+    from gedi.data import Dataset, TableRecipe
     from gedi.runs import Plan
     from gedi.training.build import Prepared
     from gedi.training.config import TrainingConfig
@@ -48,7 +48,7 @@ def run_fit(args: argparse.Namespace) -> None:
     config = _settings(args, rows, data, has_words=bool(words))
     check_outliers(args.outliers, config)
     begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
-    n_clusters, number = _number(args, rows, config, words, begun)
+    n_clusters, number = _number(args, rows, config, begun, words=words, table=data.table)
     rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
     plan = runs.Plan(
         data=_to_find_again(args.data),
@@ -93,7 +93,13 @@ def run_fit(args: argparse.Namespace) -> None:
 
 
 def _number(
-    args: argparse.Namespace, rows: Any, config: TrainingConfig, words: list[list[int]], begun: Plan | None
+    args: argparse.Namespace,
+    rows: Any,
+    config: TrainingConfig,
+    begun: Plan | None,
+    *,
+    words: list[list[int]],
+    table: TableRecipe | None,
 ) -> tuple[int, dict[str, Any]]:
     """How many clusters to find, and why: as asked for, as in the run to resume, or as found from the rows."""
     if args.n_clusters != AUTO:
@@ -103,7 +109,7 @@ def _number(
     from gedi.training.number import find_number
 
     say(err, "looking for the number of clusters")
-    found = find_number(rows, config, args.seed, words)
+    found = find_number(rows, config, args.seed, words=words, table=table)
     say(err, found.in_words())
     return found.chosen, found.plain()
 

@@ -72,7 +72,7 @@ class Column:
         gaps = f"{self.missing:.1%} missing" if self.missing else ""
         if self.kind in NUMERIC:
             what = f"number in {self.unit}" if self.unit else self.kind
-            gaps = gaps and f"{gaps}, filled with {self.shown(self.fill or 0.0)}"
+            gaps = gaps and f"{gaps}, filled from similar rows"
             comma = "decimal comma" if self.decimal == "," else ""
             return what, "; ".join(filter(None, (self.format, comma, gaps)))
         if self.kind in WORDS:
@@ -184,6 +184,28 @@ class TableRecipe:
     def words(self) -> list[list[int]]:
         """The places of the features of every column of words."""
         return [self.groups[column.name] for column in self.used if column.kind in WORDS]
+
+    def nearest_words(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of features, such as samples, with every category at its nearest level."""
+        found = np.array(rows, dtype=np.float64)
+        for places in self.words:
+            some = found[:, places]
+            found[:, places] = np.eye(len(places))[some.argmax(1)] if len(places) > 1 else some > 0.5
+        return found
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether columns of numbers or dates had gaps in training."""
+        return any(column.missing for column in self.used if column.kind in NUMERIC)
+
+    def gaps(self, rows: np.ndarray) -> np.ndarray:
+        """Which features of encoded rows stand for gaps in columns of numbers or dates, [n, d]."""
+        found = np.zeros(rows.shape, dtype=bool)
+        for column in self.used:
+            if column.kind in NUMERIC and column.missing:
+                places = self.groups[column.name]
+                found[:, places] = rows[:, places] == column.fill
+        return found
 
     def filled(self, rows: np.ndarray, surprises: Surprises) -> np.ndarray:
         """Plain rows with their gaps filled."""

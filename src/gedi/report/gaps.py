@@ -11,6 +11,7 @@ A cluster that splits in two by the same measure hides a gap.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,8 +20,10 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from gedi.data.neighbours import nearest_neighbours
+from gedi.data.neighbours import nearest_neighbours, partial_views
 from gedi.training.evidence import LEVELS
+
+Words = Sequence[Sequence[int]]  # the features of every category
 
 NEIGHBOURS = 10  # links per row
 FEWEST = 20  # rows: smaller clusters have no inside to compare with
@@ -80,14 +83,15 @@ class Gaps:
         return sum(self.clusters[k].rows for k in self.hidden) / max(1, sum(c.rows for c in self.clusters.values()))
 
 
-def spread_steps(x: np.ndarray, *, seed: int = 0) -> np.ndarray:
+def spread_steps(x: np.ndarray, words: Words = (), *, seed: int = 0) -> np.ndarray:
     """The rows, with columns of few distinct values spread over the space between those values.
 
     In a column of zeros and ones, the gap between 0 and 1 says nothing about clusters. Several such columns that vary
-    together still show clusters.
+    together still show clusters. ``words``, the places of categories, stay as they are: `neighbour_links` knows them.
     """
     x, rng = np.array(x, dtype=np.float64), np.random.default_rng(seed)
-    for column in x.T:
+    known = {place for places in words for place in places}
+    for column in (x[:, place] for place in range(x.shape[1]) if place not in known):
         values, places = np.unique(column, return_inverse=True)
         if 1 < len(values) <= LEVELS:
             middle = (values[1:] + values[:-1]) / 2
@@ -97,28 +101,31 @@ def spread_steps(x: np.ndarray, *, seed: int = 0) -> np.ndarray:
     return x
 
 
-def neighbour_links(x: np.ndarray) -> sparse.csr_matrix:
-    """Links of all rows to their nearest neighbours, [n, n] and symmetric: 2 if each is a neighbour of the other."""
-    near = nearest_neighbours(x, NEIGHBOURS).places
+def neighbour_links(x: np.ndarray, words: Words = ()) -> sparse.csr_matrix:
+    """Links of all rows to their nearest neighbours, [n, n] and symmetric: 2 if each is a neighbour of the other.
+
+    With ``words``, neighbours are those by half of the categories at a time: see `partial_views`.
+    """
+    near = np.concatenate([nearest_neighbours(view, NEIGHBOURS).places for view in partial_views(x, words)], axis=1)
     n, k = near.shape
     links = sparse.csr_matrix((np.ones(n * k), (np.repeat(np.arange(n), k), near.ravel())), shape=(n, n))
     return (links + links.T).tocsr()
 
 
-def find_gaps(x: np.ndarray, labels: np.ndarray, links: sparse.csr_matrix | None = None) -> Gaps:
+def find_gaps(x: np.ndarray, labels: np.ndarray, links: sparse.csr_matrix | None = None, words: Words = ()) -> Gaps:
     """How the clusters ``labels`` [n] lie among the rows x [n, d], whose columns should have comparable units."""
-    links = neighbour_links(x) if links is None else links
+    links = neighbour_links(x, words) if links is None else links
     found = {}
     for number in np.unique(labels).tolist():
         mine = np.flatnonzero(labels == number)
         own = links[mine]
         border = 1.0 - float(own[:, mine].sum()) / float(own.sum())
-        cut = cheapest_cut(x[mine])
-        found[number] = Surroundings(len(mine), border) if cut is None else _with_inside(x[mine], border, cut)
+        cut = cheapest_cut(x[mine], words)
+        found[number] = Surroundings(len(mine), border) if cut is None else _with_inside(x[mine], border, cut, words)
     return Gaps(found)
 
 
-def _with_inside(x: np.ndarray, border: float, cut: Cut) -> Surroundings:
+def _with_inside(x: np.ndarray, border: float, cut: Cut, words: Words) -> Surroundings:
     """Cut the rows repeatedly: a gap is much cheaper to cut than the rows on either side of it.
 
     Without gaps, cuts through smaller parts cross larger shares of links: up to twice as large for half the rows, if
@@ -126,7 +133,7 @@ def _with_inside(x: np.ndarray, border: float, cut: Cut) -> Surroundings:
     """
     parts, reference, discount = [x[part] for part in cut.parts], 0.0, 1.0
     for _ in range(DEPTH):
-        cuts = [(part, made) for part in parts if (made := cheapest_cut(part)) is not None]
+        cuts = [(part, made) for part in parts if (made := cheapest_cut(part, words)) is not None]
         if not cuts:
             break
         mean = float(np.average([made.cautious_share for _, made in cuts], weights=[len(part) for part, _ in cuts]))
@@ -152,14 +159,14 @@ class Cut(NamedTuple):
         return (self.crossing + A_FEW) / self.volume
 
 
-def cheapest_cut(x: np.ndarray) -> Cut | None:
+def cheapest_cut(x: np.ndarray, words: Words = ()) -> Cut | None:
     """The cut through rows that crosses the smallest share of links, as far as sweeps find it.
 
     None if there are too few rows. Rows are swept in the order of the first eigenvectors of their graph (Fiedler 1973).
     """
     if len(x) < FEWEST:
         return None
-    links = neighbour_links(x)
+    links = neighbour_links(x, words)
     degree = np.asarray(links.sum(1)).ravel()
     _, piece = connected_components(links, directed=False)
     volumes = np.bincount(piece, degree)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from scipy.stats import entropy
 
+from gedi.data.one_hot import categories
 from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report.look import number
@@ -162,10 +163,13 @@ def measure(
     if answers is None:
         return Measures(**told)
     told |= embedding_measures(answers.embedding) if model.has_clusters else {}
-    scaled = model.scaler.transform(answers.rows)
+    scaled = model.scaled(answers.rows)
     if told["has_clusters"]:
         images = model.image_shape is not None
-        told["own"], told["rivals"] = compare_rivals(scaled, answers.cluster, model.n_clusters, images=images)
+        words = categories(answers.rows, model.table, images=images)
+        told["own"], told["rivals"] = compare_rivals(
+            scaled, answers.cluster, model.n_clusters, images=images, words=words
+        )
         told |= cluster_measures(answers) | stability(answers)
     if model.has_density:
         scores = {name: model.score_samples(rows) for name, rows in foreign_rows(answers.rows).items()}
@@ -174,7 +178,7 @@ def measure(
         if model.n_features > 1:
             told["shuffled_auroc"] = auroc(answers.log_density, scores["shuffled columns"])
         if samples is not None:
-            drawn = model.scaler.transform(samples)
+            drawn = model.scaler.transform(samples if model.table is None else model.table.nearest_words(samples))
             told |= {"sample_test": two_sample_test(scaled, drawn), "outside": outside_share(scaled, drawn)}
     return Measures(**told)
 
@@ -241,7 +245,7 @@ def effective_rank(shares: np.ndarray) -> float:
 def stability(answers: Answers, *, seed: int = 0) -> dict[str, Any]:
     """Share of rows that keep their cluster when moved a little: by noise, and by a walk along the density."""
     model = answers.model
-    scaled = torch.from_numpy(model.scaler.transform(answers.rows))
+    scaled = torch.from_numpy(model.scaled(answers.rows))
     generator = torch.Generator().manual_seed(seed)
     noise = model.config.augment.noise or 0.0
     moved = {"keeps_noise": scaled + noise * torch.randn(scaled.shape, generator=generator)}

@@ -184,6 +184,8 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
     }
     tensors = {f"net.{name}": value.contiguous() for name, value in model.net.state_dict().items()}
     tensors |= {"sampler.chains": model.chains, "sampler.low": model.box.low, "sampler.high": model.box.high}
+    if model.typical is not None:
+        tensors[layout.TYPICAL] = model.typical
     try:
         replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
         replace_text(folder / METRICS, _json_lines(model.history))
@@ -219,7 +221,7 @@ def load(folder: str | Path) -> TrainedModel:
     except FAILURES as error:
         raise unreadable(folder / CONFIG, error) from error
     # Limit the file to the size that its settings imply: the library maps it before its header can be checked.
-    wanted = layout.model_layout(net, n_features)
+    wanted = layout.model_layout(net, n_features, table)
     most = TEXT_BYTES + sum(spec.nbytes(config.sampler.buffer_size) for spec in wanted.values())
     with open_tensors(folder / MODEL, min(most, layout.MODEL_BYTES)) as file:
         check_layout(file.layout, wanted)
@@ -227,6 +229,9 @@ def load(folder: str | Path) -> TrainedModel:
         layout.check_not_negative(tensors)
         layout.check_chosen(tensors, net.clusters.n_heads)
         low, high, chains = (tensors.pop(f"sampler.{name}") for name in ("low", "high", "chains"))
+        typical = tensors.pop(layout.TYPICAL, None)
+        if typical is not None and not len(typical):
+            raise ValueError("it has no rows to fill gaps from")
         if not len(chains) or not bool((low <= high).all()):
             raise ValueError("its sampler has no chains, or a box with low > high")
         box = Box(low, high)
@@ -242,6 +247,7 @@ def load(folder: str | Path) -> TrainedModel:
             box=box,
             image_shape=image_shape,
             table=table,
+            typical=typical,
             results=results,
             history=history,
         )

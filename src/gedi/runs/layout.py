@@ -26,6 +26,7 @@ MODEL_BYTES = 2**31  # a network and its chains
 CHECKPOINT_BYTES = 2**34  # two states, each with four copies of the network (moments, averages) and a buffer
 NEVER_NEGATIVE = ("base.variances", "base.rest", "running_var", "exp_avg_sq", "/step")
 F32 = torch.float32
+TYPICAL = "table.typical"  # rows that gaps are filled from, if the table had any
 
 # -- settings ---------------------------------------------------------------------------------------------------------
 
@@ -99,10 +100,12 @@ def layout_of(values: Mapping[str, torch.Tensor], prefix: str = "") -> dict[str,
     return {prefix + name: Spec(value.dtype, tuple(value.shape)) for name, value in values.items()}
 
 
-def model_layout(net: GediNet, n_features: int) -> dict[str, Spec]:
+def model_layout(net: GediNet, n_features: int, table: TableRecipe | None) -> dict[str, Spec]:
     """The tensors of model.safetensors."""
-    side, chains = Spec(F32, (n_features,)), Spec(F32, (None, n_features))
-    own = {"sampler.low": side, "sampler.high": side, "sampler.chains": chains}
+    side, rows = Spec(F32, (n_features,)), Spec(F32, (None, n_features))
+    own = {"sampler.low": side, "sampler.high": side, "sampler.chains": rows}
+    if table is not None and table.has_gaps:
+        own[TYPICAL] = rows
     return layout_of(net.state_dict(), "net.") | own
 
 

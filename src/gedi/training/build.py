@@ -13,6 +13,7 @@ import torch
 
 from gedi.data import Scaler, TableRecipe
 from gedi.data.augment import Augment, row_augmentation
+from gedi.data.imputation import fill_gaps, typical_rows
 from gedi.data.neighbours import nearest_neighbours
 from gedi.data.one_hot import categories
 from gedi.data.scaled_rows import Rows, scaled
@@ -42,6 +43,7 @@ class Prepared:
     groups: torch.Tensor | None = None  # row indices of each group of a constraint, [groups, variables]
     words: Sequence[Sequence[int]] = ()  # feature indices of every category
     table: TableRecipe | None = None  # how the rows were made from the columns of a table
+    typical: torch.Tensor | None = None  # scaled rows that gaps of new ones are filled from, if the table has gaps
 
 
 def prepare(
@@ -61,13 +63,18 @@ def prepare(
     grouped = find_groups(config.objective, len(x), n_clusters, groups)
     words = categories(x, table, images=image_shape is not None)
     scaler = Scaler().fit(x, mode=config.scaling, together=words)
-    rows = scaled(x if grouped is not None else enough_rows(x, config), scaler)
+    x = x if grouped is not None else enough_rows(x, config)
+    rows = scaled(x, scaler)
+    typical = None
+    if table is not None and table.has_gaps:
+        filled = fill_gaps(np.asarray(rows[:]), table.gaps(x))
+        rows, typical = torch.from_numpy(filled), torch.from_numpy(typical_rows(filled))
     if words:
         rows = dequantised(rows, words)
     config = fill_from_data(config, rows, image_shape)
     box = (-1.0, 1.0) if config.scaling == "pixels" else None
     augment = row_augmentation(config.augment, rows, image_shape, box=box, words=words)
-    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, words, table)
+    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, words, table, typical)
 
 
 def dequantised(rows: Rows, words: Sequence[Sequence[int]]) -> torch.Tensor:

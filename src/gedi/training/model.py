@@ -14,6 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from gedi.data import Scaler, TableRecipe
+from gedi.data.imputation import fill_gaps
 from gedi.data.pictures import usual_ends, values_of_bytes
 from gedi.data.scaled_rows import joined
 from gedi.errors import DataError
@@ -40,6 +41,7 @@ class TrainedModel:
     box: Box
     image_shape: tuple[int, ...] | None = None
     table: TableRecipe | None = None  # how rows are made from a table's columns; None for arrays and images
+    typical: torch.Tensor | None = None  # scaled rows that gaps of a table are filled from, if it had any
     results: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -221,6 +223,13 @@ class TrainedModel:
             chains = Box(self.box.low + margin, self.box.high - margin).clamp(torch.cat(parts))
         return self.scaler.inverse(chains.numpy(), dtype=np.float64)
 
+    def scaled(self, x: np.ndarray) -> np.ndarray:
+        """Rows in the network's units; gaps of a table are filled from similar rows."""
+        rows = self.scaler.transform(x)
+        if self.table is None or self.typical is None:
+            return rows
+        return fill_gaps(rows, self.table.gaps(x), self.typical.numpy())
+
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
         """Apply a function to all rows, in blocks.
 
@@ -231,7 +240,7 @@ class TrainedModel:
         size = encoder.rows_at_once
 
         def answer(start: int) -> torch.Tensor:
-            rows = torch.from_numpy(self.scaler.transform(x[start : start + size]))
+            rows = torch.from_numpy(self.scaled(x[start : start + size]))
             missing = size - len(rows) if encoder.is_exact else 0
             return function(F.pad(rows, (0, 0, 0, missing)) if missing else rows)[: len(rows)]
 

@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
-from gedi.data import Scaler
+from gedi.data import Scaler, TableRecipe
+from gedi.data.imputation import fill_gaps
 from gedi.data.neighbours import main_directions, nearest_neighbours
 from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig
@@ -70,19 +71,27 @@ class Number:
         return f"found {self.chosen} clusters ({self.sure}: halves of the rows agree to {self.agreement:.0%}){second}"
 
 
-def find_number(x: np.ndarray, config: TrainingConfig, seed: int, words: Sequence[Sequence[int]] = ()) -> Number:
+def find_number(
+    x: np.ndarray,
+    config: TrainingConfig,
+    seed: int,
+    *,
+    words: Sequence[Sequence[int]] = (),
+    table: TableRecipe | None = None,
+) -> Number:
     """The number of clusters of checked rows [n, d]; the same rows and seed give the same number.
 
     *Stability* (Lange et al., 2004) decides first: both halves of the rows are clustered, and the clusters are extended
     to all rows. Real clusters are found in both halves; others depend on which rows were drawn. ``words`` are the
     feature indices of every category: see `evidence_of_table` for what else decides with them, and `evidence_of_graph`
-    without.
+    without. ``table`` says which numbers stand for gaps.
     """
     if "symbolic" in config.objective:
         raise ConfigError("A constraint fixes the number of clusters: give n_clusters instead of auto.")
     rng = np.random.default_rng(seed)
     some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
-    rows = Scaler().fit(x, mode=config.scaling, together=words).transform(np.asarray(x[some]))
+    x, scaler = np.asarray(x[some]), Scaler().fit(x, mode=config.scaling, together=words)
+    rows = scaler.transform(x) if table is None else fill_gaps(scaler.transform(x), table.gaps(x))
     if len(rows) < 2 * ROWS_EACH:
         return Number(min(2, len(rows)), None, NOTHING, 0.0, {})
     most = min(MOST, len(rows) // ROWS_EACH)

@@ -50,7 +50,7 @@ GREY: Changes = dict(
     augment=dict(neighbours=10),
     step1=dict(batch_size=400),
     objective=dict(generative=dict(weight=300.0, every=4, base=100, components=64)),
-    step2=dict(batch_size=400, iterations=1100, learning_rate=4e-3),
+    step2=dict(batch_size=400, iterations=1400, learning_rate=3e-3),
 )
 
 # Larger images, on a CPU. Clusters and neighbours of pixels say little about them. So a contrastive term, which learns
