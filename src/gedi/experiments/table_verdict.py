@@ -66,7 +66,7 @@ def cases(request: Request) -> list[VerdictCell]:
     right |= {"clouds, 12 columns": 5, "mixed table": 4, "mixed table, vague": 4}
     wrong = [("moons", 4), ("circles", 3), ("blobs", 3), ("blobs", 8), ("mixed table", 2), ("clouds, 12 columns", 8)]
     noise = [("uniform noise", 2), ("uniform noise", 4), ("uniform noise, 5 columns", 3)]
-    noise += [("one Gaussian", 3), ("one Gaussian, 10 columns", 4)]
+    noise += [("one Gaussian", 3), ("one Gaussian, 10 columns", 4), ("one Gaussian, and words", 3)]
 
     def cell(data: str, count: int, **settings: Any) -> VerdictCell:
         columns = MADE[data](10, 0)[0].shape[1]

@@ -77,6 +77,7 @@ MADE: dict[str, Callable[[int, int], Labelled]] = {
     "uniform noise, 5 columns": lambda n, seed: uniform(n, seed, columns=5),
     "one Gaussian": lambda n, seed: gaussian(n, seed, columns=2),
     "one Gaussian, 10 columns": lambda n, seed: gaussian(n, seed, columns=10),
+    "one Gaussian, and words": lambda n, seed: (mixed(n, seed, distance=0, typical=0)[0], np.zeros(n, dtype=int)),
     "clouds": lambda n, seed: clouds(n, seed, columns=3, count=4, distance=6),
     "clouds that touch": lambda n, seed: clouds(n, seed, columns=2, count=4, distance=4),
     "clouds that overlap": lambda n, seed: clouds(n, seed, columns=2, count=4, distance=2),
