@@ -129,7 +129,7 @@ def _category(name: str, counts: Counter[str], rows: int, missing: float) -> Col
     shares = {word: counts[word] / rows for word in sorted(frequent)}
     rest = sum(count for word, count in counts.items() if word not in frequent)
     if rest:
-        shares[OTHER] = rest / rows
+        shares[OTHER] = shares.get(OTHER, 0.0) + rest / rows
     if missing >= MANY_GAPS or len(shares) < 2:
         shares[NO_ANSWER] = missing
     else:

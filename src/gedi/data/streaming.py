@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import mmap
 import shutil
 import tempfile
@@ -94,7 +95,7 @@ def npz_blocks(path: Path, key: str, block_rows: Callable[[int], int]) -> Iterat
     try:
         with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as member:
             shape, by_columns, dtype = _npy_header(member)
-            rows = block_rows(int(np.prod(shape[1:], dtype=np.int64)))
+            rows = block_rows(math.prod(shape[1:]))
             if not by_columns:
                 yield from _member_blocks(member, shape, dtype, rows)
                 return
@@ -117,7 +118,7 @@ def _npy_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
 
 
 def _member_blocks(member: IO[bytes], shape: tuple[int, ...], dtype: np.dtype, rows: int) -> Iterator[np.ndarray]:
-    row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+    row_bytes = math.prod(shape[1:]) * dtype.itemsize
     count = shape[0] if shape else 1
     for start in range(0, max(1, count), rows):
         some = min(rows, count - start)
@@ -136,7 +137,7 @@ def cache_dir() -> Path:
 
 def scratch(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """An array to fill: in memory, or if larger than ``MAP_ABOVE`` in a file that disappears with the array."""
-    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     if size <= MAP_ABOVE:
         return np.empty(shape, dtype)
     with tempfile.TemporaryFile(dir=cache_dir()) as file:  # the map outlives the file's name
@@ -221,4 +222,4 @@ def take(x: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def _row_bytes(x: np.ndarray) -> int:
-    return int(np.prod(x.shape[1:], dtype=np.int64)) * x.dtype.itemsize
+    return math.prod(x.shape[1:]) * x.dtype.itemsize

@@ -26,7 +26,7 @@ TEXT_BYTES = 2**25  # of one text file, or of the header of a tensor file
 VALUES = 10**6  # scalars, lists and mappings in one text
 DEPTH = 20  # of nested lists and mappings
 SCALAR = 10_000  # characters of one YAML scalar
-LONGEST_INTEGER = 2**63  # smaller integers are safe in every library underneath
+LARGEST_INTEGER = 2**63  # smaller integers are safe in every library underneath
 # What reading, checking and building can raise on unforeseen input.
 FAILURES = (LookupError, AttributeError, TypeError, ValueError, RuntimeError, ArithmeticError, OSError, MemoryError)
 FAILURES += (SafetensorError, yaml.YAMLError)
@@ -184,7 +184,7 @@ def _check_values(value: Any, depth: int = 0) -> None:
     _check_depth(depth)
     if isinstance(value, str):
         value.encode()  # fails on half a surrogate pair
-    elif isinstance(value, int) and abs(value) >= LONGEST_INTEGER:
+    elif isinstance(value, int) and abs(value) >= LARGEST_INTEGER:
         raise ValueError("it contains a whole number of more than 64 bits")
     elif isinstance(value, dict):
         for key, item in value.items():

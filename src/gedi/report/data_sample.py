@@ -129,8 +129,9 @@ def read_sample(folder: Path, n_features: int) -> DataSample | None:
             raise ValueError("its row count is invalid")
         if not isinstance(names, list) or len(names) not in (0, n_features):
             raise ValueError("it does not have one name per column")
-        known = labels is not None and labels.min() >= 0 and labels.max() < len(classes)
-        if not isinstance(classes, list) or (classes and not known):
+        is_list = isinstance(classes, list)
+        known = is_list and labels is not None and labels.min() >= 0 and labels.max() < len(classes)
+        if not is_list or (classes and not known):
             raise ValueError("its label names do not match its labels")
         ids = about.get("ids", [])
         if not isinstance(ids, list) or len(ids) not in (0, len(rows)):

@@ -14,7 +14,7 @@ import torch
 
 from gedi.data import Scaler, TableRecipe
 from gedi.errors import ConfigError
-from gedi.files.reading import LONGEST_INTEGER, shown
+from gedi.files.reading import LARGEST_INTEGER, shown
 from gedi.files.tensors import Spec
 from gedi.nets import GediNet
 from gedi.sampling import Box
@@ -31,7 +31,7 @@ TYPICAL = "table.typical"  # rows that gaps are filled from, if the table had an
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 
-def whole_number(settings: Mapping[str, Any], name: str, least: int = -LONGEST_INTEGER, most: int = 2**63) -> int:
+def whole_number(settings: Mapping[str, Any], name: str, least: int = -LARGEST_INTEGER, most: int = 2**63) -> int:
     """The whole number called ``name``, checked to lie in its range."""
     value = settings[name]
     if type(value) is not int or not least <= value <= most:

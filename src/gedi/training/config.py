@@ -200,7 +200,7 @@ def check(config: TrainingConfig) -> TrainingConfig:
 def check_outliers(share: Any, config: TrainingConfig) -> None:
     """Refuse a share of outliers that is out of range, or that needs a density where none is trained."""
     if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
-        raise ConfigError(f"outliers must be a share of at least 0 and below 1, got {share!r}.")
+        raise ConfigError(f"outliers must be at least 0 and below 1, got {share!r}.")
     if share and "generative" not in config.objective:
         raise ConfigError("Outliers are found by their density, but this method trains none: set outliers to 0.")
 

@@ -68,7 +68,9 @@ class Number:
     def in_words(self) -> str:
         """One sentence for the user."""
         second = "" if self.runner_up is None else f"; the runner-up is {self.runner_up}"
-        return f"found {self.chosen} clusters ({self.sure}: halves of the rows agree to {self.agreement:.0%}){second}"
+        return (
+            f"found {self.chosen} clusters ({self.sure}: two halves of the rows agree by {self.agreement:.0%}){second}"
+        )
 
 
 def find_number(
