@@ -150,7 +150,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         number = find_number(rows, config, seed, words=words, table=table) if is_auto else None
         n_clusters: int = asked if number is None else number.chosen
-        ready = prepare(rows, config, n_clusters, image_shape=image_shape, groups=groups, table=table)
+        ready = prepare(rows, config, n_clusters, image_shape=image_shape, groups=groups, table=table, words=words)
         with progress_line() if self.verbose else nullcontext() as report:
             self.model_ = fit_prepared(ready, seed=seed, hooks=Hooks(progress=report))
         if number is not None:

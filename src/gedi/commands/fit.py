@@ -79,13 +79,13 @@ def run_fit(args: argparse.Namespace) -> None:
         return
     check_sizes(config, rows.shape[1], n_clusters, data.image_shape)
     if not is_first_process():
-        _train(folder, plan, data, rows, _prepared(plan, data, rows), args.save_every)
+        _train(folder, plan, data, rows, _prepared(plan, data, rows, words), args.save_every)
         return
     with runs.claimed(folder):
         plan.write(folder)  # from here on the run can be resumed
         if data.table is not None:
             say_columns(data.table)
-        ready = _prepared(plan, data, rows)
+        ready = _prepared(plan, data, rows, words)
         if line := groups_line(config.objective):
             say(err, line)
         plan, ready = _timed(folder, plan, ready, given=len(rows))
@@ -153,11 +153,11 @@ def _continue_run(
         _train(folder, plan, data, rows, ready, save_every)
 
 
-def _prepared(plan: Plan, data: Dataset, rows: Any) -> Prepared:
+def _prepared(plan: Plan, data: Dataset, rows: Any, words: list[list[int]] | None = None) -> Prepared:
     from gedi.training.build import prepare
 
-    shape, groups, table = data.image_shape, data.groups, data.table
-    return prepare(rows, plan.settings, plan.n_clusters, image_shape=shape, groups=groups, table=table)
+    given = {"image_shape": data.image_shape, "groups": data.groups, "table": data.table, "words": words}
+    return prepare(rows, plan.settings, plan.n_clusters, **given)
 
 
 def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, save_every: float) -> None:

@@ -54,14 +54,15 @@ def prepare(
     image_shape: tuple[int, ...] | None = None,
     groups: Any = None,
     table: TableRecipe | None = None,
+    words: Sequence[Sequence[int]] | None = None,
 ) -> Prepared:
     """Scale checked rows [n, d], find their neighbours, and fill in the settings that depend on the data.
 
     ``groups`` [g, k] are the row indices of each group of a constraint; None: consecutive rows. ``table`` says which
-    columns of a table the features come from.
+    columns of a table the features come from. ``words`` are the feature indices of every category; None: look for them.
     """
     grouped = find_groups(config.objective, len(x), n_clusters, groups)
-    words = categories(x, table, images=image_shape is not None)
+    words = categories(x, table, images=image_shape is not None) if words is None else words
     scaler = Scaler().fit(x, mode=config.scaling, together=words)
     x = x if grouped is not None else enough_rows(x, config)
     rows = scaled(x, scaler)
