@@ -16,7 +16,8 @@ from gedi.data.table_recipe import TableRecipe
 from gedi.evaluation import auroc, clustering_scores
 from gedi.experiments import Outcome, Request
 from gedi.experiments.tabulate import NOTE_SMOKE, write_json
-from gedi.training.fit import fit_rows
+from gedi.training.build import prepare
+from gedi.training.fit import fit_prepared
 from gedi.training.guard import GuardWarning
 from gedi.training.model import TrainedModel
 from gedi.training.presets import configure
@@ -106,9 +107,11 @@ def _measure(make: Any, seed: int, *, preset: str | None, rows: int) -> list[dic
 
 def _fit(x: np.ndarray, table: TableRecipe | None, seed: int, preset: str | None) -> TrainedModel:
     config = configure(preset, "gedi", n_features=x.shape[1], has_words=table is not None)
+    # Without a table, no words are looked for: they would be recognised in one-hot columns, too.
+    words = () if table is None else table.words
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)
-        return fit_rows(x, n_clusters=SEGMENTS, config=config, seed=seed, table=table)
+        return fit_prepared(prepare(x, config, SEGMENTS, table=table, words=words), seed=seed)
 
 
 def _prepared(x: np.ndarray, recipe: TableRecipe) -> np.ndarray:
