@@ -129,10 +129,12 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     }
     own = None if walks else "neighbours"
     compared = {name: share / CLEARLY if name == own else share for name, share in judged.items()}
-    x = run.directions[places]
-    # Per column: summed over many, small errors of the Gaussians would outweigh the pairs.
-    columns = x.shape[1] - sum(len(features) - 1 for features in run.words)
-    likely = {name: held_out_log_likelihood(x, y[places], run.words) / columns for name, y in candidates.items()}
+    likely = dict.fromkeys(candidates, 0.0)
+    if run.groups is None:  # otherwise the constraint says more
+        x = run.directions[places]
+        # Per column: summed over many, small errors of the Gaussians would outweigh the pairs.
+        columns = x.shape[1] - sum(len(features) - 1 for features in run.words)
+        likely = {name: held_out_log_likelihood(x, y[places], run.words) / columns for name, y in candidates.items()}
     said = {name: entropy(labels[places]) for name, labels in candidates.items()}
     return (winner := best_of(compared, likely, said)), candidates[winner], judged
 
