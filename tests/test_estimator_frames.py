@@ -8,6 +8,7 @@ import pytest
 
 from gedi import GEDI
 from gedi.data.customers import customers
+from gedi.errors import DataError
 
 TINY = {"step1.iterations": 3, "step2.iterations": 3, "sampler.buffer_size": 50, "sampler.steps": 1, "dam.steps": 1}
 TINY |= {"start.nodes": 20, "start.walks": 1}
@@ -109,3 +110,10 @@ def test_errors_name_the_column(model, frame, change, message):
 def test_a_frame_with_inf_is_refused_by_column(frame):
     with pytest.raises(ValueError, match="Column 'size' holds inf in row 2"):
         tiny().fit(frame.assign(size=[1.0, 2.0, np.inf] * 50))
+
+
+def test_frames_without_rows_or_with_two_columns_of_one_name_are_refused_in_a_sentence(frame):
+    with pytest.raises(DataError, match="X has no rows"):
+        tiny().fit(frame.iloc[:0])
+    with pytest.raises(DataError, match="several columns named 'age'"):
+        tiny().fit(pd.concat([frame, frame[["age"]]], axis=1))

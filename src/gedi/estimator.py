@@ -22,6 +22,7 @@ from gedi.data.checks import check_rows
 from gedi.data.given import as_rows, encoded, is_frame, needs_recipe
 from gedi.data.mixed import read_frame
 from gedi.data.one_hot import categories
+from gedi.data.recognition import check_names
 from gedi.errors import ConfigError, DataError
 from gedi.settings import AUTO
 from gedi.training.methods import METHODS
@@ -137,6 +138,8 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         from gedi.training.progress import progress_line
 
         given, image_shape = as_rows(X)
+        if is_frame(given):
+            check_names(given, "X")
         validate_data(self, given, skip_check_array=True)
         table = None
         if is_frame(given):

@@ -157,7 +157,23 @@ def test_gaps_become_the_median_or_no_value_at_all(tmp_path, frame):
     frame.to_csv(tmp_path / "a.csv", index=False)
     data = load(tmp_path / "a.csv")
     spend, place = (data.x[:, data.table.groups[name]] for name in ("spend", "place"))
-    assert spend[3, 0] == np.median(np.delete(spend, 3)) and place[3] == pytest.approx(np.delete(place, 3, 0).mean(0))
+    assert spend[3, 0] == pytest.approx(np.median(np.delete(spend, 3))) and place[3] == pytest.approx(
+        np.delete(place, 3, 0).mean(0)
+    )
+
+
+def test_a_real_median_is_not_a_gap(tmp_path):
+    frame = pd.DataFrame({"a": [0.0] * 30 + [None] * 3 + list(range(1, 28)), "b": np.arange(60) % 7 + 0.5})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    data = load(tmp_path / "a.csv")
+    assert np.flatnonzero(data.table.gaps(data.x).any(1)).tolist() == [30, 31, 32]
+
+
+def test_unique_codes_with_leading_zeros_are_ids(tmp_path):
+    pd.DataFrame({"staff no": [f"{i:05}" for i in range(60, 0, -1)], "b": np.arange(60) % 7 + 0.5}).to_csv(
+        tmp_path / "a.csv", index=False
+    )
+    assert [column.kind for column in load(tmp_path / "a.csv").table.columns] == ["id", "number"]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-8", "utf-8-sig", "utf-16"])

@@ -77,3 +77,13 @@ def test_a_mixture_finds_clusters_that_words_agree_on_and_not_their_combinations
     words = [[3 * i + j for j in range(3)] for i in range(4)] + [[12 + 4 * i + j for j in range(4)] for i in range(2)]
     rows = explained(x, words)
     assert adjusted_rand_score(best_mixture(rows, x, 2, tries=3).log_joint(rows).argmax(1), truth) > 0.95
+
+
+def test_beside_words_a_value_that_fills_a_column_is_not_a_cluster():
+    """Zeros of a discount, or seats with filled gaps: a Gaussian would grow without bound on them."""
+    rng = np.random.default_rng(0)
+    zeros = np.where(rng.random(600) < 0.7, 0.0, rng.gamma(2.0, size=600))
+    x = np.column_stack([rng.normal(size=600), zeros, np.eye(3)[rng.integers(3, size=600)]])
+    rows = explained(x, [[2, 3, 4]])
+    assert rows.numbers.shape[1] == 1 and [level.shape[1] for level in rows.levels] == [3, 3]
+    assert explained(x[:, :2], []).numbers.shape[1] == 2

@@ -99,7 +99,7 @@ def test_the_estimator_finds_it(word):
 
 
 def test_other_words_are_refused():
-    with pytest.raises(DataError, match="whole number, got 'many'"):
+    with pytest.raises(DataError, match="whole number or 'auto', got 'many'"):
         GEDI(n_clusters="many", preset="smoke").fit(np.random.default_rng(0).normal(size=(20, 2)))
 
 

@@ -220,7 +220,7 @@ def test_the_rule_of_the_flag_wins_over_that_of_the_config(data, config, weight)
     (data / "config.yaml").write_text(yaml.safe_dump({"training": config}))
     files = {"constraint": str(data / "rule.txt"), "config": str(data / "config.yaml")}
     args, rows = Namespace(preset="smoke", method="gedi", changes={}, **files), Dataset("rows", np.zeros((4, 2)), None)
-    term = _settings(args, 2, rows).objective["symbolic"]
+    term = _settings(args, np.asarray(rows.x), rows).objective["symbolic"]
     assert (term.rule, term.weight) == (RULE, weight)
 
 

@@ -48,6 +48,8 @@ def run_fit(args: argparse.Namespace) -> None:
     config = _settings(args, rows, data, has_words=bool(words))
     check_outliers(args.outliers, config)
     begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
+    if begun is None and is_first_process():
+        runs.check_new(folder)  # before anything takes long
     n_clusters, number = _number(args, rows, config, begun, words=words, table=data.table)
     rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
     plan = runs.Plan(
@@ -233,7 +235,7 @@ def _fingerprints(rows: Any, data: Dataset) -> tuple[str, str | None]:
     return fingerprint(rows), None if data.groups is None else fingerprint(data.groups)
 
 
-def _settings(args: argparse.Namespace, rows: np.ndarray, data: Dataset, *, has_words: bool) -> TrainingConfig:
+def _settings(args: argparse.Namespace, rows: np.ndarray, data: Dataset, *, has_words: bool = False) -> TrainingConfig:
     from gedi.objectives.symbolic import constraint_change
     from gedi.training.presets import configure
 

@@ -17,15 +17,12 @@ MOST = 40  # columns to list
 
 def say_columns(recipe: TableRecipe) -> None:
     """Say how each column was read; nothing if all of them are plain numbers without gaps."""
-    listed = [column for column in recipe.columns if not column.is_plain or column.missing]
-    if not listed:
+    if all(column.is_plain and not column.missing for column in recipe.columns):
         return
     table = Table("column", "read as", "", box=None, pad_edge=False, header_style="bold")
-    for column in listed[:MOST]:
+    for column in recipe.columns[:MOST]:
         what, more = column.in_words
         table.add_row(Text(column.name), Text(what), Text(more))
-    if (rest := len(listed) - MOST) > 0:
+    if (rest := len(recipe.columns) - MOST) > 0:
         table.add_row(Text(f"and {rest} more"))
-    if (plain := len(recipe.columns) - len(listed)) > 0:
-        table.add_row(Text(f"and {plain} columns of plain numbers"))
     err.print(table, soft_wrap=True)

@@ -200,7 +200,7 @@ def _check_size(rows: np.ndarray, first_row: int, names: Sequence[str] | None) -
 
 def _check_clusters(n_clusters: int, n: int, fewest: int) -> None:
     if isinstance(n_clusters, bool) or not isinstance(n_clusters, int | np.integer):
-        raise DataError(f"n_clusters must be a whole number, got {n_clusters!r}.")
+        raise DataError(f"n_clusters must be a whole number or 'auto', got {n_clusters!r}.")
     if n_clusters < fewest:
         raise DataError(f"n_clusters must be at least {fewest}, got {n_clusters}.")
     if n_clusters > n:

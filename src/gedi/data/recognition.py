@@ -21,18 +21,26 @@ MANY_WORDS = 0.5  # share of different words above which they tell rows apart, b
 LONG_TEXT = 6  # words per cell, on average
 FEWEST_ROWS = 20  # that a named column must number to be an id; a feature may be 1, 2, 3 by chance
 ID_NAME = re.compile(
-    r"^((?i:unnamed: ?\d+|index|row|rowid|uuid|guid|key|nr|no|(.*[_\-. ])?id(entifier)?)|.*[a-z]I[Dd])$"
+    r"^((?i:unnamed: ?\d+|index|row|rowid|uuid|guid|key|(.*[_\-. ])?(id(entifier)?|nr|no|number|code))|.*[a-z]I[Dd])$"
 )
 NO_NAME = re.compile(r"^column \d+$")  # the name that readers give to a column without one
 TRUE_FALSE = [{"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"on", "off"}, {"ja", "nein"}, {"ja", "nee"}]
 TRUE_FALSE += [{"oui", "non"}, {"si", "no"}, {"sí", "no"}]
 
 
-def recognise(frame: Any, where: str) -> TableRecipe:
-    """What each column of a data frame holds; ``where`` names the frame in messages."""
+def check_names(frame: Any, where: str) -> list[str]:
+    """The names of a data frame's columns; refuses names that occur twice."""
     names = [str(name) for name in frame.columns]
     if twice := sorted({name for name, count in Counter(names).items() if count > 1}):
         raise DataError(f"{where} has several columns named {few(map(repr, twice))}: rename them.")
+    return names
+
+
+def recognise(frame: Any, where: str) -> TableRecipe:
+    """What each column of a data frame holds; ``where`` names the frame in messages."""
+    names = check_names(frame, where)
+    if not len(frame):
+        raise DataError(f"{where} has no rows.")
     recipe = TableRecipe([column_of(frame.iloc[:, i], name) for i, name in enumerate(names)])
     if not recipe.used:
         what = "; ".join(f"{column.name!r}: {column.why}" for column in recipe.columns[:5])
@@ -86,9 +94,14 @@ def _numeric(name: str, values: np.ndarray, text: Any, *, kind: Any, **more: Any
         return Column(name=name, kind="constant", why=shown, missing=missing)
     if (largest := np.abs(found).max()) > LARGEST:
         raise DataError(f"Column {name!r} holds {largest:.3g}, whose square overflows: divide it by a power of ten.")
-    if kind == "number" and not more.get("unit") and numbers_rows(name, values):
-        return Column(name=name, kind="id", why="numbers the rows", missing=missing)
-    return Column(name=name, kind=kind, missing=missing, fill=float(np.median(found)), **more)
+    if kind == "number" and not more.get("unit"):
+        if numbers_rows(name, values):
+            return Column(name=name, kind="id", why="numbers the rows", missing=missing)
+        if text is not None and len(np.unique(found)) == len(values) and text.str.fullmatch(r"0\d+").any():
+            return Column(name=name, kind="id", why="a different code in every row", missing=missing)
+    # The next number after the median: a gap can then be told from a real median.
+    fill = float(np.nextafter(np.median(found), np.inf)) if missing else float(np.median(found))
+    return Column(name=name, kind=kind, missing=missing, fill=fill, **more)
 
 
 def numbers_rows(name: str, values: np.ndarray) -> bool:

@@ -59,5 +59,5 @@ class Surprises:
         if said:
             warn_user(
                 f"{self.where} has values that training did not have: {'; '.join(said)}. They count as missing: "
-                "numbers and dates become the median of the training data, and categories its average."
+                "numbers and dates are filled from similar rows, and categories become their average."
             )

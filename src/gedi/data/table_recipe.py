@@ -31,7 +31,7 @@ class Column:
     kind: Kind
     why: str = ""  # reason for leaving it out, in words
     missing: Share = 0.0  # share of the training cells that were gaps, or could not be read
-    fill: float | None = None  # of a number or a date: the median, which replaces gaps
+    fill: float | None = None  # of a number or a date: about the median; stands for gaps, see `TableRecipe.gaps`
     unit: str = ""  # of a number: 'EUR'
     unit_first: bool = False
     decimal: Literal[".", ","] = "."

@@ -224,14 +224,14 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
         f"{said}: their borders are {short(crowding, 2)} times as crowded as the clusters themselves "
         "(0: empty; 1: an arbitrary cut would do as well)."
     )
-    unseen = "pixels alone may not show gaps between images: look at the examples of each cluster"
-    found = _finding(
-        "crowding_of_images" if m.has_images else "crowding",
-        crowding,
-        text,
-        unseen if m.has_images else f"{crowded} of {m.n_clusters} clusters have no gap around them: ask for fewer",
-        longer if m.has_images or fewer == m.n_clusters else rerun.fit(n_clusters=fewer),
-    )
+    remedy, command = f"{crowded} of {m.n_clusters} clusters have no gap around them: ask for fewer", ""
+    if m.has_images:
+        remedy, command = "pixels alone may not show gaps between images: look at the examples of each cluster", longer
+    elif fewer == m.n_clusters:
+        remedy = "there may be no clusters in this data"
+    else:
+        command = rerun.fit(n_clusters=fewer)
+    found = _finding("crowding_of_images" if m.has_images else "crowding", crowding, text, remedy, command)
     hidden = len(gaps.hidden)
     text = "No cluster falls into clearly separate parts."
     if hidden:

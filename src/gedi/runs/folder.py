@@ -82,13 +82,8 @@ def command() -> str:
     return " ".join(["gedi" if words[0] in ("cli.py", "__main__.py") else words[0], *words[1:]])
 
 
-@contextmanager
-def claimed(folder: str | Path) -> Iterator[Path]:
-    """Create a RUN folder and lock it during the work; if the work fails, remove what is unfinished.
-
-    A folder that is not empty is never overwritten. A run that can be resumed, or that says why it diverged, is kept.
-    """
-    folder = Path(folder)
+def check_new(folder: Path) -> None:
+    """Refuse a folder that holds anything."""
     # A run killed at its start may leave these, and nothing worth keeping.
     left_over = {f".{PLAN}", LOCK}
     if folder.exists() and (not folder.is_dir() or any(path.name not in left_over for path in folder.iterdir())):
@@ -97,6 +92,16 @@ def claimed(folder: str | Path) -> Iterator[Path]:
                 f"{folder} holds an unfinished run: resume it with gedi resume {folder}, or use another --out."
             )
         raise RunError(f"{folder} already exists and will not be overwritten: choose another --out or remove it.")
+
+
+@contextmanager
+def claimed(folder: str | Path) -> Iterator[Path]:
+    """Create a RUN folder and lock it during the work; if the work fails, remove what is unfinished.
+
+    A folder that is not empty is never overwritten. A run that can be resumed, or that says why it diverged, is kept.
+    """
+    folder = Path(folder)
+    check_new(folder)
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -207,7 +212,10 @@ def load(folder: str | Path) -> TrainedModel:
     folder = Path(folder)
     for name in (CONFIG, MODEL):
         if not os.path.lexists(folder / name):
-            raise RunError(f"{shown(str(folder), 150)} is not a run folder: it has no {name}.")
+            place = shown(str(folder), 150)
+            if os.path.lexists(folder / PLAN):
+                raise RunError(f"{place} holds an unfinished run: continue it with gedi resume {place}.")
+            raise RunError(f"{place} is not a run folder: it has no {name}.")
     settings, results, history = read_yaml(folder / CONFIG), _read_results(folder), _read_history(folder)
     try:
         n_features = layout.whole_number(settings, "n_features", least=1)

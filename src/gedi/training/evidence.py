@@ -13,6 +13,7 @@ from sklearn.cluster import k_means
 FOLDS = 5
 MOST_ROWS = 2_000  # if there are more, a random subset of this size is used
 LEVELS = 10  # columns of at most this many different numbers count as categories, too
+ATOM, BINS = 0.15, 6  # a column with a value of more than this share of the rows is cut into this many levels
 OUTLIERS = 0.02  # share of the rows, the least likely ones, that do not count
 SETTLED = 1e-4  # gain in nats per row at which EM ends
 
@@ -53,14 +54,26 @@ def explained(x: np.ndarray, words: Sequence[Sequence[int]]) -> Explained:
     """Split scaled rows [n, d] into numbers and categories.
 
     Categories are the features listed in ``words``, and columns with few values: a Gaussian's density could grow
-    without bound on a cluster whose rows share a value.
+    without bound on a cluster whose rows share a value. Beside words, a column is also cut into levels if one value
+    fills much of it, as the zero of a discount does: by itself, it is not a cluster either.
     """
     levels = [_levels(x[:, places]) for places in words]
     x = np.delete(x, [place for places in words for place in places], axis=1).astype(np.float64)
-    values = [np.unique(column, return_inverse=True) for column in x.T]
-    levels += [places for found, places in values if len(found) <= LEVELS]
-    numbers = x[:, [len(found) > LEVELS for found, _ in values]]
+    steps = [_steps(column, ATOM if words else 1.0) for column in x.T]
+    levels += [step for step in steps if step is not None]
+    numbers = x[:, [step is None for step in steps]]
     return Explained(numbers, [np.eye(level.max() + 1)[level] for level in levels], numbers.var(0))
+
+
+def _steps(column: np.ndarray, atom: float) -> np.ndarray | None:
+    """The level of every number, if there are few different ones, or if one of them fills a share of ``atom``."""
+    values, places, counts = np.unique(column, return_inverse=True, return_counts=True)
+    if len(values) <= LEVELS:
+        return places
+    if counts.max() <= atom * len(column):
+        return None
+    edges = np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1])
+    return np.unique(np.searchsorted(edges, column), return_inverse=True)[1]
 
 
 def _levels(features: np.ndarray) -> np.ndarray:

@@ -34,6 +34,7 @@ TRIES = 2  # with categories: runs of EM
 FLOOR = 0.01  # eigenvalues closer to 1 than this count as about 1
 
 STABLE, CLEAR = 0.6, 0.9  # lowest agreement of stable clusters, and of clear ones
+MARGIN = 0.02  # with categories: a runner-up whose score is closer than this might as well be right
 NOTHING = "no clear clusters"
 
 Halves = list[tuple[tuple[np.ndarray, np.ndarray], list[Graph]]]  # per split, both halves and their graphs
@@ -98,7 +99,7 @@ def find_number(
         return Number(min(2, len(rows)), None, NOTHING, 0.0, {})
     most = min(MOST, len(rows) // ROWS_EACH)
     if words:
-        return judge(evidence_of_table(rows.astype(np.float64), words, min(EVERY, most), rng))
+        return judge(evidence_of_table(rows.astype(np.float64), words, min(EVERY, most), rng), MARGIN)
     return judge(evidence_of_graph(main_directions(rows).astype(np.float64), most, rng))
 
 
@@ -138,14 +139,15 @@ def evidence_of_table(
     return {k: Evidence(one.agreement, one.bonus - single.bonus) for k, one in found.items()}
 
 
-def judge(found: dict[int, Evidence]) -> Number:
+def judge(found: dict[int, Evidence], margin: float = 0.0) -> Number:
     """The number with the best score; clusters that are unstable, or explain less than a single one, do not count."""
     curve = {k: evidence.score(k) for k, evidence in found.items()}
     ranked = sorted(curve, key=lambda k: -curve[k])
     stable = [k for k in ranked if found[k].agreement >= STABLE and found[k].bonus >= 0]
     chosen = stable[0] if stable else min(ranked)
-    runner_up = next((k for k in [*stable, *ranked] if k != chosen), None)
-    sure = NOTHING if not stable else "clear" if found[chosen].agreement >= CLEAR else "unsure"
+    runner_up = next((k for k in [*stable, *ranked] if k != chosen), None) if stable else None
+    close = runner_up is not None and curve[chosen] - curve[runner_up] < margin
+    sure = NOTHING if not stable else "unsure" if close or found[chosen].agreement < CLEAR else "clear"
     return Number(chosen, runner_up, sure, found[chosen].agreement, curve)
 
 
