@@ -129,6 +129,8 @@ KINDS = {
     "rows.csv": "a,b\n" + "\n".join(f"{a},{b}" for a, b in ROWS),
     "bare.csv": "\n".join(f"{a},{b}" for a, b in ROWS),
     "rows.tsv": "\n".join(f"{a}\t{b}" for a, b in ROWS),
+    "utf16.csv": ("a,b\n" + "\n".join(f"{a},{b}" for a, b in ROWS)).encode("utf-16"),
+    "rows.xlsx": saved(lambda file, rows: pd.DataFrame(rows, columns=["a", "b"]).to_excel(file, index=False), ROWS),
     "rows.npy": saved(np.save, ROWS),
     "rows.npz": saved(np.savez_compressed, x=ROWS),
     "fortran.npz": saved(np.savez, x=np.asfortranarray(ROWS)),
@@ -265,7 +267,7 @@ def huge_picture(side) -> bytes:
 BAD = {
     "empty": (b"", "is empty"),
     "program": (b"\x7fELF\x02\x01\x01" + bytes(50), "cannot be read as data"),
-    "pickle": (b"\x80\x04\x95\xff\xfe", "cannot be read as data"),
+    "pickle": (b"\x80\x04\x95\xff\xfe\0", "cannot be read as data"),
     "prose": (b"Dear Sir,\nI have no data, sadly.\n", "are not numeric"),
     "html": (b"<html><script>alert(1)</script></html>", "is not numeric|no rows"),
     "three columns": (b"1,2,3\n4,5,6\n", "3 features, but the run was trained on 2"),

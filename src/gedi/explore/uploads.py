@@ -49,6 +49,7 @@ def rows_of(body: bytes, name: str, model: TrainedModel) -> Upload:
         suffix = ".tsv" if name.lower().endswith(".tsv") else ".csv"
     if suffix == ".npz":
         _check_unpacked(body, name)
+        suffix = ".xlsx" if name.lower().endswith(".xlsx") else suffix
     with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
         path = Path(folder) / f"dropped{suffix}"
         path.write_bytes(body)
@@ -87,14 +88,8 @@ def _first_rows(path: Path, name: str, model: TrainedModel) -> Upload:
 
 
 def _check_text(body: bytes, name: str) -> None:
-    try:
-        is_text = "\0" not in body.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        is_text = False
-    if not is_text:
-        raise DataError(
-            f"{name} cannot be read as data: drop a .csv or .tsv file in UTF-8, an .npy or .npz file, a PNG or a JPEG."
-        )
+    if b"\0" in body and not body.startswith((b"\xff\xfe", b"\xfe\xff")):  # the marks of UTF-16
+        raise DataError(f"{name} cannot be read as data: drop a .csv, .tsv, .xlsx, .npy or .npz file, a PNG or a JPEG.")
 
 
 def _check_unpacked(body: bytes, name: str) -> None:
@@ -102,7 +97,7 @@ def _check_unpacked(body: bytes, name: str) -> None:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             size = sum(member.file_size for member in archive.infolist())
     except (zipfile.BadZipFile, ValueError, OSError) as error:
-        raise DataError(f"{name} is a damaged archive: save it again with np.savez.") from error
+        raise DataError(f"{name} is a damaged archive: save it again.") from error
     if size > UNPACKED_BYTES:
         raise DataError(
             f"{name} has {size:,} bytes unpacked, but the limit here is {UNPACKED_BYTES:,}: use gedi predict instead."

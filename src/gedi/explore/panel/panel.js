@@ -309,7 +309,7 @@ async function start() {
   document.title = `gedi explore ${about.run}`;
   const shape = about.image ? `images of ${about.image.join(" × ")}` : `rows of ${about.width} columns`;
   at("about").textContent = `${about.clusters} clusters of ${shape}` + (about.data ? `, trained on ${about.data}` : "");
-  at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .npy or .npz";
+  at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .tsv, .xlsx, .npy or .npz";
   at("compared").textContent = about.density
     ? `Compared with ${about.examples.names.length.toLocaleString("en")} ${about.examples.kind}. A row is foreign if 99 % of them are more typical, by log density or by OOD score; it is unusual if 95 % are.`
     : "This run has no density, so it cannot tell how familiar a row is.";
