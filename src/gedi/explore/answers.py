@@ -128,11 +128,9 @@ def answer(examples: Examples, upload: Upload, name: str) -> dict[str, Any]:
 
 def _familiarity(examples: Examples, said: Answers) -> list[dict[str, float | str]]:
     """How typical each row is, in numbers and in a word."""
-    # Share of the examples that are less typical than the row, by the stricter of the two scores.
-    below = np.minimum(
-        np.searchsorted(np.sort(examples.log_density), said.log_density, side="right"),
-        np.searchsorted(np.sort(examples.ood_score), said.ood_score, side="right"),
-    ) / len(examples.rows)
+    # Share of the examples that are less typical than the row by log p. The slope of log p is no guide: outliers of
+    # tables often lie where log p is flat.
+    below = np.searchsorted(np.sort(examples.log_density), said.log_density, side="right") / len(examples.rows)
     words = np.select([below < 0.01, below < 0.05], ["foreign", "unusual"], "typical")
     each = zip(said.log_density, said.ood_score, below, words, strict=True)
     return [

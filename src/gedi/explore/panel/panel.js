@@ -82,7 +82,7 @@ function probability(row) {
 
 function familiarity(row) {
   const badge = element("span", "badge " + row.familiarity, row.familiarity);
-  badge.title = `at least as typical as ${Math.round(100 * row.below)} % of the examples, by log density and by OOD score`;
+  badge.title = `at least as typical as ${Math.round(100 * row.below)} % of the examples, by log density`;
   return badge;
 }
 
@@ -311,7 +311,7 @@ async function start() {
   at("about").textContent = `${about.clusters} clusters of ${shape}` + (about.data ? `, trained on ${about.data}` : "");
   at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .tsv, .xlsx, .npy or .npz";
   at("compared").textContent = about.density
-    ? `Compared with ${about.examples.names.length.toLocaleString("en")} ${about.examples.kind}. A row is foreign if 99 % of them are more typical, by log density or by OOD score; it is unusual if 95 % are.`
+    ? `Compared with ${about.examples.names.length.toLocaleString("en")} ${about.examples.kind}. A row is foreign if 99 % of them have a higher log density; it is unusual if 95 % have.`
     : "This run has no density, so it cannot tell how familiar a row is.";
   for (const part of document.querySelectorAll(".density")) part.hidden = !about.density;
   at("dots").textContent = about.examples.kind;
