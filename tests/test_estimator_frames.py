@@ -117,3 +117,9 @@ def test_frames_without_rows_or_with_two_columns_of_one_name_are_refused_in_a_se
         tiny().fit(frame.iloc[:0])
     with pytest.raises(DataError, match="several columns named 'age'"):
         tiny().fit(pd.concat([frame, frame[["age"]]], axis=1))
+
+
+def test_an_infinite_number_is_named_by_its_column():
+    frame = pd.DataFrame({"height": [1.0, np.inf, 3.0] * 10, "weight": np.arange(30) + 0.5})
+    with pytest.raises(DataError, match="Column 'height' holds inf in row 1"):
+        tiny(2).fit(frame)

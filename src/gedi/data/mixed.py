@@ -65,7 +65,7 @@ def read_frame(frame: Any, where: str) -> tuple[Any, TableRecipe]:
     if all(map(is_numeric, frame.dtypes)) and len(frame) and not frame.isna().to_numpy().any():
         names = [str(name) for name in frame.columns]
         values = frame.to_numpy(dtype=np.float64)
-        if not _has_ids(names, values):
+        if np.isfinite(values).all() and not _has_ids(names, values):
             return frame, plain_recipe(names, values)
     recipe = recognise(frame, where)
     return recipe.encode(frame, Surprises(where)), recipe
