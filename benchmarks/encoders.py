@@ -12,16 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from machine import origin
-from same_weights import ROOT
+from photos import RESULTS, classes, fit, splits
 
-RESULTS = ROOT / "results" / "laptop"
+from gedi.evaluation import knn_accuracy
+
 ENCODERS = {
     "convnet, 128 features": ("convnet", 128),
     "resnet8, 32 features": ("resnet8", 32),
@@ -32,18 +31,10 @@ ENCODERS = {
 
 def trained(data: str, encoder: str, features: int, minutes: float, run: Path) -> dict[str, Any]:
     """Fit for about this many minutes, and measure."""
-    from gedi import data as gedi_data
-    from gedi import runs
-    from gedi.evaluation import knn_accuracy
-
     settings = {"encoder": encoder, "representation": features}
     flags = [text for name, value in settings.items() for text in (f"--training.net.{name}", str(value))]
-    command = ["fit", data, "--n-clusters", "10", "--minutes", str(minutes), "--seed", "0", "--out", str(run), *flags]
-    env = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-m", "gedi", *command], check=True, env=env)
-    model = runs.load(run)
-    train, test = (gedi_data.load(data, split=split) for split in ("train", "test"))
-    assert train.y is not None and test.y is not None
+    model = fit(data, minutes, 0, run, *flags)
+    train, test = splits(data)
     h, h_test = (model.represent(part.x.reshape(len(part.x), -1)) for part in (train, test))
     seconds = model.results["seconds"]
     images = sum(
@@ -52,7 +43,7 @@ def trained(data: str, encoder: str, features: int, minutes: float, run: Path) -
     return {
         "seconds": seconds,
         "images a second": images / seconds,
-        "knn": knn_accuracy(h, train.y, h_test, test.y),
+        "knn": knn_accuracy(h, classes(data, train), h_test, classes(data, test)),
         "parameters": sum(p.numel() for p in model.net.encoder.parameters()),
     }
 
@@ -62,6 +53,7 @@ def main() -> None:
     parser.add_argument("--data", default="cifar10")
     parser.add_argument("--minutes", type=float, default=3.0)
     args = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         rows = {
             name: trained(args.data, *encoder, args.minutes, Path(folder) / name.replace(", ", "-").replace(" ", "-"))

@@ -108,7 +108,8 @@ def main() -> None:
 
         import gedi.estimator  # noqa: F401
 
-        torch.set_num_threads(1)
+        if os.environ.get("OMP_NUM_THREADS") == "1":  # some versions of torch do not read it
+            torch.set_num_threads(1)
     else:
         import sklearn.cluster
         import sklearn.mixture  # noqa: F401

@@ -22,9 +22,10 @@ def _two_threads(monkeypatch):
         (NetConfig(), None, 1),
         (NetConfig(), "2", 2),
         (NetConfig(encoder="resnet8"), None, 2),
+        (NetConfig(hidden=(600, 400)), None, 2),
     ],
 )
-def test_small_nets_get_one_thread_unless_the_user_says_otherwise(monkeypatch, net, said, expected):
+def test_narrow_nets_get_one_thread_unless_the_user_says_otherwise(monkeypatch, net, said, expected):
     if said:
         monkeypatch.setenv("OMP_NUM_THREADS", said)
     with pytest.raises(KeyError), threads_for(net):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gedi.nets.densities import Support
     from gedi.objectives.views import Views
 
-MOST_NUMBERS = 2**19  # most values in a batch for score matching: the gradient of a gradient takes time and memory
+MOST_NUMBERS = 2**17  # most values in a batch for score matching: the gradient of a gradient takes time and memory
 
 
 def contrastive_divergence(log_p_data: torch.Tensor, log_p_samples: torch.Tensor) -> torch.Tensor:
@@ -157,7 +157,7 @@ class Denoising(Generative):
         return energy_density(net, support, base)
 
     def losses(self, views: Views) -> dict[str, Loss]:
-        x = views.x[: max(1, MOST_NUMBERS // views.x.shape[1])]
+        x = views.x[: max(1, MOST_NUMBERS // (views.x.shape[1] * views.processes))]
         density = views.net.density
         error = denoising_error(lambda x: density.live_score(x, views.apply), x, views.data_noise, views.noise)
         return {"denoising": Loss(views.gather(error.reshape(1)).mean(), self.weight)}

@@ -19,19 +19,22 @@ WIDE = 512  # units: from here on, the products of a layer take longer than the 
 
 @contextmanager
 def threads_for(net: NetConfig) -> Iterator[None]:
-    """One thread for encoders of rows, torch's own number for images; afterwards the number is as it was.
+    """One thread for narrow encoders of rows, torch's own number for all others; afterwards it is as it was.
 
-    Their layers are too small to share: threads wait for each other in every operation. Two of them save a
-    fifth of the time at best, and a fit takes three times as long as soon as other work keeps one of them from its
-    core. OMP_NUM_THREADS is respected if it is set.
+    Narrow layers are too small to share: threads wait for each other in every operation. OMP_NUM_THREADS is respected
+    if it is set.
     """
     before = torch.get_num_threads()
-    if not ENCODERS[net.encoder].needs_images and "OMP_NUM_THREADS" not in os.environ:
+    if not _is_wide(net) and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _is_wide(net: NetConfig) -> bool:
+    return ENCODERS[net.encoder].needs_images or max(net.hidden) >= WIDE
 
 
 def in_bfloat16(precision: str, config: TrainingConfig, device: torch.device) -> bool:
@@ -44,8 +47,7 @@ def in_bfloat16(precision: str, config: TrainingConfig, device: torch.device) ->
         return precision == "bf16-mixed"
     generative = config.objective.get("generative")
     compares_energies = generative is not None and generative.needs_samples
-    is_wide = ENCODERS[config.net.encoder].needs_images or max(config.net.hidden) >= WIDE
-    return is_wide and not compares_energies and multiplies_bfloat16(device)
+    return _is_wide(config.net) and not compares_energies and multiplies_bfloat16(device)
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:

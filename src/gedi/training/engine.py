@@ -309,6 +309,7 @@ class Engine:
             encode=self.encode,
             apply=self.apply,
             gather=self.world.gather,
+            processes=self.world.size,
         )
 
     def apply(self, module: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -337,8 +338,7 @@ class Engine:
         parameters = optimiser.param_groups[0]["params"]  # all of the net's, without a search through its modules
         loss = torch.stack([loss.weight * loss.value for loss in losses.values()]).sum()
         optimiser.zero_grad()
-        with self.world.together():  # gathered representations exchange their gradients
-            self.world.fabric.backward(loss)
+        self.world.backward(loss)
         self.world.average_gradients(parameters)
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         measured = torch.stack([*(loss.value.detach() for loss in losses.values()), norm])

@@ -12,12 +12,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 
 from gedi.errors import ConfigError, RunError
 from gedi.training.hardware import Hardware
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 T = TypeVar("T")
 
@@ -30,10 +33,8 @@ class World:
     """The processes of a run, as seen from this one."""
 
     def __init__(self, hardware: Hardware | None = None) -> None:
-        from lightning_fabric import Fabric  # takes a second to import, which predictions should not wait for
-        from lightning_fabric.strategies.ddp import DDPStrategy
-
         self.hardware = hardware = hardware or Hardware()
+        self.fabric: Fabric | None = None
         if hardware.devices < 1 or hardware.nodes < 1:
             raise ConfigError(f"devices and nodes must be at least 1, got {hardware.devices} and {hardware.nodes}.")
         asked, started = hardware.processes, started_processes()
@@ -42,8 +43,12 @@ class World:
                 f"{started} processes were started, but --devices {hardware.devices} and --nodes {hardware.nodes} mean "
                 f"{asked}: set --devices to the processes on each machine, and --nodes to the number of machines."
             )
-        many = asked > 1
-        strategy = DDPStrategy(timeout=timedelta(seconds=hardware.timeout)) if many else "auto"
+        if asked == 1 and hardware.device == "cpu":
+            return  # there is nothing to choose or to connect
+        from lightning_fabric import Fabric  # takes a second to import
+        from lightning_fabric.strategies.ddp import DDPStrategy
+
+        strategy = DDPStrategy(timeout=timedelta(seconds=hardware.timeout)) if asked > 1 else "auto"
         try:
             self.fabric = Fabric(
                 accelerator=hardware.device,
@@ -57,16 +62,17 @@ class World:
 
     def launch(self) -> None:
         """Start the other processes of this machine, unless torchrun or SLURM already has; then connect all."""
-        with self.together():
-            self.fabric.launch()
+        if self.fabric is not None:
+            with self.together():
+                self.fabric.launch()
 
     @property
     def rank(self) -> int:
-        return self.fabric.global_rank
+        return 0 if self.fabric is None else self.fabric.global_rank
 
     @property
     def size(self) -> int:
-        return self.fabric.world_size
+        return 1 if self.fabric is None else self.fabric.world_size
 
     @property
     def is_main(self) -> bool:
@@ -75,7 +81,12 @@ class World:
 
     @property
     def device(self) -> torch.device:
-        return self.fabric.device
+        return torch.device("cpu") if self.fabric is None else self.fabric.device
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Backpropagate; gathered representations exchange their gradients."""
+        with self.together():
+            loss.backward()
 
     def part(self, rows: torch.Tensor) -> torch.Tensor:
         """This process's part of the global batch."""
@@ -111,7 +122,7 @@ class World:
 
     def average_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         """Replace every gradient by its mean over the processes, in one exchange."""
-        if self.size == 1:
+        if self.fabric is None or self.size == 1:
             return
         # Every process runs the same lines, so the same parameters have gradients everywhere.
         gradients = [p.grad for p in parameters if p.grad is not None]
@@ -127,7 +138,7 @@ class World:
 
     def any(self, flags: list[bool]) -> list[bool]:
         """For each flag, whether any process raised it: they must all stop, save or go back together."""
-        if self.size == 1:
+        if self.fabric is None or self.size == 1:
             return flags
         with self.together():
             seen = self.fabric.all_reduce(torch.tensor(flags, dtype=torch.float32, device=self.device), reduce_op="sum")
@@ -136,7 +147,7 @@ class World:
 
     def from_main(self, make: Callable[[], T]) -> T:
         """What ``make`` returns on the main process, on all of them."""
-        if self.size == 1:
+        if self.fabric is None or self.size == 1:
             return make()
         made = make() if self.is_main else None
         with self.together():

@@ -1,0 +1,114 @@
+"""What does a default fit of photographs learn in the minutes it is given? Everything we measure of images, after it.
+
+    python benchmarks/photos.py cifar10 --minutes 20
+    python benchmarks/photos.py cifar100 --minutes 20            # 20 clusters, judged by the 20 superclasses
+    python benchmarks/photos.py cifar10 --minutes 20 --run RUN   # measure a fit that was made before
+
+Labels are used only after the fit. Adds a line to results/laptop/photos.json and draws samples beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from machine import origin
+from same_weights import ROOT
+
+from gedi import data as gedi_data
+from gedi import runs
+from gedi.data import Dataset
+from gedi.evaluation import clustering_scores, knn_accuracy, linear_probe
+from gedi.experiments.cells import Cell, CellData, kmeans_labels
+from gedi.experiments.plots import image_panels, save
+from gedi.experiments.scores import SHOWN, drawn, of_foreign, of_samples
+from gedi.training.model import TrainedModel
+
+RESULTS = ROOT / "results" / "laptop"
+CLUSTERS = {"svhn": 10, "cifar10": 10, "cifar100": 20}
+# The superclass of each of CIFAR-100's classes, in the alphabetical order of their names.
+# fmt: off
+SUPERCLASSES = np.array([
+    4, 1, 14, 8, 0, 6, 7, 7, 18, 3, 3, 14, 9, 18, 7, 11, 3, 9, 7, 11, 6, 11, 5, 10, 7,
+    6, 13, 15, 3, 15, 0, 11, 1, 10, 12, 14, 16, 9, 11, 5, 5, 19, 8, 8, 15, 13, 14, 17, 18, 10,
+    16, 4, 17, 4, 2, 0, 17, 4, 18, 17, 10, 3, 2, 12, 12, 16, 12, 1, 9, 19, 2, 10, 0, 1, 16,
+    12, 9, 13, 15, 13, 16, 19, 2, 4, 6, 19, 5, 5, 8, 19, 18, 1, 2, 15, 6, 0, 17, 8, 14, 13,
+])
+# fmt: on
+
+
+def fit(data: str, minutes: float, seed: int, run: Path, *flags: str) -> TrainedModel:
+    """A default fit for about this many minutes, by the command line."""
+    command = ["fit", data, "--n-clusters", str(CLUSTERS[data]), "--minutes", str(minutes), "--seed", str(seed)]
+    subprocess.run([sys.executable, "-m", "gedi", *command, "--out", str(run), *flags], check=True)
+    return runs.load(run)
+
+
+def splits(data: str) -> tuple[Dataset, Dataset]:
+    return gedi_data.load(data), gedi_data.load(data, split="test")
+
+
+def classes(data: str, part: Dataset) -> np.ndarray:
+    """The labels that clusters and probes are compared with."""
+    assert part.y is not None
+    return SUPERCLASSES[part.y] if data == "cifar100" else part.y
+
+
+def measured(data: str, model: TrainedModel, seed: int, picture: Path | None = None) -> dict[str, Any]:
+    """Clusters, representation, density and samples of a fit, and k-means of the pixels beside it."""
+    train, test = splits(data)
+    y, y_test = classes(data, train), classes(data, test)
+    x, x_test = (part.x.reshape(len(part.x), -1) for part in (train, test))
+    cell = Cell(data, CLUSTERS[data], seed=seed)
+    h, h_test = model.represent(x), model.represent(x_test)
+    assert test.image_shape is not None and train.image_shape is not None
+    images = CellData(train.x.reshape(-1, *train.image_shape), test.x.reshape(-1, *test.image_shape), y_test)
+    samples = drawn(cell, model, images)
+    if picture is not None:
+        save(image_panels({"samples": samples["fresh"][:SHOWN], "test images": images.x_test[:SHOWN]}), picture)
+    return {
+        "data": data,
+        "images": len(x),
+        "seed": seed,
+        "iterations": {name: stage["iterations"] for name, stage in model.results["stages"].items()},
+        "seconds": model.results["seconds"],
+        **clustering_scores(y_test, model.predict(x_test)),
+        "probe": linear_probe(h, y, h_test, y_test),
+        "knn": knn_accuracy(h, y, h_test, y_test),
+        "k-means of enc": clustering_scores(y_test, kmeans_labels(cell, h, h_test)),
+        "k-means of pixels": clustering_scores(y_test, kmeans_labels(cell, x / 255, x_test / 255)),
+        **of_foreign(cell, model, images),
+        **of_samples(cell, samples, images),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", choices=CLUSTERS)
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--run", type=Path, help="a finished fit with these minutes and this seed")
+    args, flags = parser.parse_known_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if args.run is None:
+            model = fit(args.data, args.minutes, args.seed, Path(folder) / "run", *flags)
+        else:
+            model = runs.load(args.run)
+    images = len(splits(args.data)[0].x)
+    name = f"{args.data}, {images:,} images, {args.minutes:g} minutes, seed {args.seed}"
+    line = measured(args.data, model, args.seed, RESULTS / f"photos-{args.data}-{images}-s{args.seed}.png")
+    line |= {"flags": flags, "provenance": origin(10)}
+    path = RESULTS / "photos.json"
+    found = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps(found | {name: line}, indent=1) + "\n")
+    print(json.dumps({key: value for key, value in line.items() if key != "provenance"}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
