@@ -22,7 +22,7 @@ HEADINGS = {"nmi": "NMI", "ami": "AMI", "accuracy": "accuracy", "ari": "ARI", "n
 HEADINGS |= {"probe": "probe", "sgd_probe": "probe by SGD", "knn": "kNN"}
 HEADINGS |= {"auroc_uniform": "AUROC, noise", "auroc_shuffled": "AUROC, shuffled"}
 DENSITY = ("auroc_uniform", "auroc_shuffled")
-NAMES = {"jem": "JEM", "barlow": "Barlow", "swav": "SwAV", "gedi": "GEDI"}
+NAMES = {"jem": "JEM", "barlow": "Barlow", "swav": "SwAV", "simclr": "SimCLR", "gedi": "GEDI"}
 NAMES |= {"kmeans": "k-means", "spectral": "spectral", "ward": "Ward", "untrained": "untrained encoder"}
 RANDOM = "random labels"  # the name of the chance row
 

@@ -80,6 +80,14 @@ def swav(config: TrainingConfig) -> None:
     config.net.head = "projector"
 
 
+def simclr(config: TrainingConfig) -> None:
+    """NT-Xent alone, as the preset has it, if it does."""
+    own = config.objective.get("contrastive")
+    embedding_alone(contrastive=dict(kind="nt-xent"))(config)
+    if own is not None and own.kind == "nt-xent":
+        config.objective["contrastive"] = own
+
+
 def _step2_alone(config: TrainingConfig) -> None:
     """No density, and so no step 1; step 2 gets its iterations."""
     config.step2.iterations += config.step1.iterations
@@ -108,10 +116,7 @@ METHODS: dict[str, Method] = {
     "w-mse": Method(
         "W-MSE: whitened views close; clusters by k-means.", embedding_alone(negative_free=dict(kind="w-mse"))
     ),
-    "simclr": Method(
-        "SimCLR: two views of a row are told apart from all other rows; clusters by k-means.",
-        embedding_alone(contrastive=dict(kind="nt-xent")),
-    ),
+    "simclr": Method("SimCLR: two views of a row are told apart from all other rows; clusters by k-means.", simclr),
     "protocpc": Method(
         "ProtoCPC: an averaged teacher predicts the prototypes of one view from the other.",
         embedding_alone(contrastive=dict(kind="protocpc")),
