@@ -23,7 +23,7 @@ from gedi.experiments.table1 import BestOf, differences
 from gedi.experiments.table_parts import VARIANTS
 from gedi.experiments.table_stability_divergence import stability
 from gedi.experiments.tabulate import mean_std, settings_names, summary
-from gedi.report.plane import walk_paths
+from gedi.report.measures import walk_paths
 from gedi.training.config import check
 from gedi.training.methods import METHODS
 from gedi.training.presets import preset

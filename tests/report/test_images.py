@@ -14,6 +14,7 @@ from gedi.report.images import (
     SHEET_BYTES,
     Painter,
     exemplars,
+    walk_strips,
     write_samples,
 )
 from gedi.report.measures import Answers
@@ -103,3 +104,14 @@ def test_samples_of_many_features_cannot_be_drawn(tmp_path):
     with pytest.raises(DataError, match=r"5 features.*\.npz"):
         write_samples(sampler(None), np.ones((2, 5)), tmp_path / "s.png")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_strips_of_walks_begin_with_an_image_of_the_data_and_follow_its_steps(monkeypatch):
+    rows = np.arange(8.0)[:, None].repeat(4, axis=1)
+    seen = []
+    painter = SimpleNamespace(grid=lambda rows, columns, *_: seen.append((rows, columns)))
+    walks = lambda model, x, n: np.stack([x[:n], x[:n] + 0.25, x[:n] + 0.5], axis=1)  # noqa: E731
+    monkeypatch.setattr("gedi.report.images.walk_paths", walks)
+    walk_strips(SimpleNamespace(), painter, rows)
+    ((drawn, columns),) = seen
+    assert columns == 3 and drawn[:6, 0].tolist() == [0.0, 0.25, 0.5, 1.0, 1.25, 1.5]

@@ -16,7 +16,7 @@ from gedi.experiments import Outcome, Request, plots
 from gedi.experiments.cells import MODELS, Cell, cell_data, cells_of, measure
 from gedi.experiments.scores import of_walks
 from gedi.experiments.tabulate import DENSITY, Results, means, number, part, tabulate
-from gedi.report.plane import walk_paths
+from gedi.report.measures import walk_paths
 from gedi.training.model import TrainedModel
 
 DATASETS = ("moons", "circles", "spirals")

@@ -25,7 +25,7 @@ from gedi.evaluation import (
 from gedi.evaluation.small_net import Recogniser, sample_scores, train_recogniser
 from gedi.experiments.cells import MOST, Cell, CellData, Measured, kmeans_labels, some
 from gedi.experiments.plots import image_panels, save
-from gedi.report.plane import walk_paths
+from gedi.report.measures import walk_paths
 from gedi.training.model import TrainedModel
 
 CLASSES = {"svhn": 10, "cifar10": 10, "cifar100": 100}  # image data sets, and their number of classes and clusters

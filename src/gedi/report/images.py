@@ -15,13 +15,14 @@ from PIL import Image
 from gedi.data.pictures import bytes_of_values
 from gedi.errors import DataError
 from gedi.report.look import colour
-from gedi.report.measures import Answers
+from gedi.report.measures import Answers, walk_paths
 from gedi.training.model import TrainedModel
 
 EXEMPLARS = 8  # per cluster, of either kind
 MOST_CLUSTERS = 100  # with exemplars on the page
 SAMPLES = 48
 COMPARED, NEAREST = 10, 3  # samples, and training images shown with each
+STRIPS = 6  # walks
 THUMBNAILS = 1_000
 SIDES = (160, 120, 80, 56, 40, 28, 20, 14, 8)  # in pixels; the largest that fits is used
 LARGEST_SIDE = 40  # pixels of a thumbnail
@@ -107,6 +108,14 @@ def sample_pictures(model: TrainedModel, painter: Painter, rows: np.ndarray, sam
         "distance": float(np.median(distance[:, 0])),
         "data_distance": float(np.median(among_data)),
     }
+
+
+def walk_strips(model: TrainedModel, painter: Painter, rows: np.ndarray) -> Picture:
+    """DAM walks from some of the images, one per line, from the image itself on the left to the end on the right."""
+    paths = walk_paths(model, rows, n=min(STRIPS, len(rows)))
+    lines, columns = paths.shape[:2]
+    alt = f"{lines} images, one per line, and where they are after each of the {columns - 1} steps of a walk"
+    return painter.grid(paths.reshape(lines * columns, -1), columns, alt, SAMPLE_BYTES)
 
 
 def write_samples(model: TrainedModel, samples: np.ndarray, path: Path, columns: int | None = None) -> None:

@@ -271,6 +271,15 @@ def walked(model: TrainedModel, start: torch.Tensor, steps: int, generator: torc
     return dam(log_density, start, radius=c.radius, steps=steps, generator=generator, max_drop=drop)[0].detach()
 
 
+def walk_paths(model: TrainedModel, x: np.ndarray, *, n: int, seed: int = 0) -> np.ndarray:
+    """DAM walks from ``n`` of the points, [n, T + 1, d], in the user's units."""
+    rows = np.random.default_rng(seed).choice(len(x), n, replace=False)
+    start = torch.from_numpy(model.scaler.transform(x[rows]))
+    # A walk draws its one Delta first: with the same seed, t steps are the first t steps of the whole walk.
+    walks = (walked(model, start, t, torch.Generator().manual_seed(seed)) for t in range(1, model.config.dam.steps + 1))
+    return np.stack([model.scaler.inverse(p.numpy(), dtype=np.float64) for p in (start, *walks)], axis=1)
+
+
 def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
     """How reliably nearest neighbours tell samples from rows: 0.5 is chance, 1 is always.
 

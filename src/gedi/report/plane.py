@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 from gedi.report.charts import POINTS, Chart, View, axis, chart, cloud, scatter
 from gedi.report.images import data_uri
 from gedi.report.look import PALETTE, colour, compact, rgb
-from gedi.report.measures import Answers, can_walk, few, walked
+from gedi.report.measures import Answers, can_walk, few, walk_paths
 from gedi.training.model import TrainedModel
 
 REGIONS = 160  # pixels per side of the decision regions
@@ -140,12 +139,3 @@ def _walks(answers: Answers) -> list[dict[str, Any]]:
     line = {"color": PALETTE[3], "width": 1.6}
     traces = [scatter("walk", ink, mode="lines", line=line, hoverinfo="skip")]
     return traces + [scatter(name, points, marker=marker) for name, points, marker in ends if len(points)]
-
-
-def walk_paths(model: TrainedModel, x: np.ndarray, *, n: int, seed: int = 0) -> np.ndarray:
-    """DAM walks from ``n`` of the points, [n, T + 1, 2], in the user's units."""
-    rows = np.random.default_rng(seed).choice(len(x), n, replace=False)
-    start = torch.from_numpy(model.scaler.transform(x[rows]))
-    # A walk draws its one Delta first: with the same seed, t steps are the first t steps of the whole walk.
-    walks = (walked(model, start, t, torch.Generator().manual_seed(seed)) for t in range(1, model.config.dam.steps + 1))
-    return np.stack([model.scaler.inverse(p.numpy(), dtype=np.float64) for p in (start, *walks)], axis=1)

@@ -14,9 +14,9 @@ from gedi.report import records
 from gedi.report.answer import cluster_lines, column_table, row_texts, typical_table
 from gedi.report.charts import POINTS, Chart, View, matched
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
-from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures
+from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures, walk_strips
 from gedi.report.look import literal, percent, setting, short
-from gedi.report.measures import UNSURE, Answers, few, guard_events
+from gedi.report.measures import UNSURE, Answers, can_walk, few, guard_events
 from gedi.report.page import render
 from gedi.report.plane import plane_charts
 from gedi.report.run_view import RunView
@@ -92,6 +92,8 @@ def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[
         context["exemplars"] = {one["cluster"]: one for one in exemplars(painter, answers)}
         if run.samples is not None:
             context["drawn"] = sample_pictures(model, painter, answers.rows, run.samples)
+        if can_walk(model):
+            context["strips"] = walk_strips(model, painter, answers.rows)
     if model.has_clusters:
         charts["spectrum"] = make.spectrum_chart(answers.embedding)
     if model.has_density:
