@@ -23,6 +23,7 @@ from gedi.data.given import as_rows, encoded, is_frame, needs_recipe
 from gedi.data.mixed import read_frame
 from gedi.data.one_hot import categories
 from gedi.data.recognition import check_names
+from gedi.data.scaling import Scaler
 from gedi.errors import ConfigError, DataError
 from gedi.settings import AUTO
 from gedi.training.methods import METHODS
@@ -151,9 +152,11 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         words = categories(rows, table, images=image_shape is not None)
         config = self.settings(rows.shape[1], image_shape, has_words=bool(words))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        number = find_number(rows, config, seed, words=words, table=table) if is_auto else None
+        known: dict[str, Any] = {"words": words, "table": table}
+        known["scaler"] = Scaler().fit(rows, mode=config.scaling, together=words)
+        number = find_number(rows, config, seed, **known) if is_auto else None
         n_clusters: int = asked if number is None else number.chosen
-        ready = prepare(rows, config, n_clusters, image_shape=image_shape, groups=groups, table=table, words=words)
+        ready = prepare(rows, config, n_clusters, image_shape=image_shape, groups=groups, **known)
         with progress_line() if self.verbose else nullcontext() as report:
             self.model_ = fit_prepared(ready, seed=seed, hooks=Hooks(progress=report))
         if number is not None:

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from gedi import GEDI, runs
 from gedi.data import Scaler
+from gedi.data.one_hot import categories
 from gedi.report.measures import (
     Answers,
     Measures,
@@ -19,6 +21,7 @@ from gedi.report.measures import (
     stability,
     two_sample_test,
 )
+from gedi.report.rivals import compare_rivals
 
 rng = np.random.default_rng(0)
 
@@ -118,3 +121,21 @@ def test_guard_events_are_counted_and_kept():
     ]
     found = measure(None, None, None, {"guard": events, "diverged": "it did"}, [])
     assert (found.rollbacks, found.warnings, found.diverged) == (1, [("empty.", "fewer")], "it did")
+
+
+def test_the_categories_are_those_of_training_even_if_a_sample_would_show_others(tmp_path):
+    """One row of 3,000 is in two categories at once, so these columns are numbers; a sample may not contain it."""
+    x = np.eye(2)[rng.integers(2, size=3000)]
+    x[0] = 1.0
+    x = np.hstack([x, rng.normal(size=(3000, 1)) + 4 * x[:, :1]])
+    model = (
+        GEDI(2, preset="smoke", random_state=0, training={"step1.iterations": 2, "step2.iterations": 2}).fit(x).model_
+    )
+    assert model.words == [] and categories(x[1:]) == [[0, 1]]
+    with runs.claimed(tmp_path / "run") as folder:
+        runs.save(model, folder)
+    assert runs.load(folder).words == []
+    found = measure(model, Answers(model, x[1:500]), None, {}, [])
+    assert found.own is not None
+    own, _ = compare_rivals(model.scaled(x[1:500]), model.predict(x[1:500]), 2, images=False)
+    assert found.own.gaps == own.gaps

@@ -10,6 +10,7 @@ import pytest
 from gedi import GEDI, runs
 from gedi.cli import main
 from gedi.commands.report import write_run_report
+from gedi.data import load
 from gedi.evaluation import nmi
 from gedi.report.data_sample import FILE
 from gedi.report.records import left_out
@@ -188,10 +189,12 @@ def test_a_model_is_read_once_whatever_is_shown(moons_run, tmp_path, loads):
 
 def test_a_model_in_memory_is_not_read_and_gives_the_same_page(moons_run, copy, loads):
     run = copy(moons_run, "moons-run")
-    model = runs.load(run)
-    model.results = {}  # the results are those that were written: a fit adds some as it saves them
-    (run / "report.html").unlink(missing_ok=True)
-    write_run_report(run, None, model)
+    model, data = runs.load(run), load(**runs.Plan.read(run).reading)
+    results, model.results = model.results, {}  # the results are those that were written: a fit adds some as it saves
+    for name in ("report.html", FILE):
+        (run / name).unlink(missing_ok=True)
+    write_run_report(run, (model, results, data))
+    assert (run / FILE).read_bytes() == (moons_run / FILE).read_bytes()
     assert loads == [run] and without_commands(text_of(run / "report.html")) == without_commands(
         text_of(moons_run / "report.html")
     )

@@ -99,6 +99,13 @@ def test_settings_are_not_read_as_yaml_a_second_time(folder, value, refused):
         GEDI.load(folder)
 
 
+@pytest.mark.parametrize("words", [7, [0, 1], [["0"]], [[True]], [[0, 1], [1]], [[99]], [[-1]]])
+def test_categories_are_lists_of_features(folder, words, refused):
+    change(folder / CONFIG, lambda c: c.update(words=words))
+    with refused(RunError, match="'words'"):
+        GEDI.load(folder)
+
+
 # ---- files that are not files ----
 
 

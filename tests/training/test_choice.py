@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from gedi.data.neighbours import neighbour_table
 from gedi.nets import LinearHeads
-from gedi.training import choice
+from gedi.training import choice, start
 from gedi.training.choice import HEAD, best_of, choose_clusters, compare, find_starts, place_clusters, unexplained
 from gedi.training.config import override
 from gedi.training.engine import Engine
@@ -128,11 +128,19 @@ def test_pairs_within_clusters_leave_nothing_and_one_cluster_all():
 def test_pairs_are_the_nearest_rows_and_the_ends_of_walks(make_engine, tiny):
     run = make_engine(tiny(start__walks=3, dam__radius=0.0))
     places = np.arange(0, 80, 2)
-    near = choice.neighbour_pairs(run, places)
-    expected = NearestNeighbors(n_neighbors=10).fit(run.x[places]).kneighbors(return_distance=False)
-    assert np.array_equal(near, expected)
+    expected = NearestNeighbors(n_neighbors=10).fit(run.x).kneighbors(return_distance=False)
+    assert np.array_equal(choice.neighbour_pairs(run), expected)
     walked = choice.walked_pairs(run, places)
     assert walked.shape == (40, 3) and (walked == np.arange(40)[:, None]).all()  # a walk of no length ends at home
+
+
+def test_the_neighbours_of_a_start_and_of_the_judge_are_searched_once(make_engine, tiny, monkeypatch):
+    searched, original = [], start.nearest_neighbours
+    monkeypatch.setattr(start, "nearest_neighbours", lambda x, k: searched.append(len(x)) or original(x, k))
+    run = make_engine(tiny(heads__starts=("neighbours", "kmeans")))
+    choice.find_starts(run)
+    choice.compare(run, has_head=True)
+    assert searched == [80]
 
 
 # ---- what is chosen ----

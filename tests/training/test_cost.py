@@ -3,7 +3,9 @@
 import copy
 import time
 
+import numpy as np
 import pytest
+import torch
 
 from gedi.errors import ConfigError
 from gedi.training import cost, recipe
@@ -51,17 +53,6 @@ def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is
     assert total == pytest.approx(3 * 400 + 6) and each["step1"] == pytest.approx(3)
 
 
-def test_the_choice_of_clusters_is_counted_once():
-    """Iterations take 2 s, and the fifth, in which clusters are chosen, 90 s more."""
-    now, found = 0.0, [("start", 0.0)]
-    for i in range(10):
-        found.append((f"step2{cost.CHOICE * (i == 4)}", now := now + 2.0 + 90.0 * (i == 4)))
-    found += [("after step2", now), ("end", now)]
-    for kinds in ([""], ["density", "", "walks", ""]):
-        total, each = cost.whole_time(found, {"step1": 0, "step2": 300}, {"step2": kinds})
-        assert total == pytest.approx(2 * 300 + 90) and each["step2"] == pytest.approx(2)
-
-
 def test_a_budget_of_time_scales_both_steps_alike():
     config = preset("images", n_features=2)
     config.step1.iterations, config.step2.iterations = 100, 400
@@ -101,15 +92,32 @@ def test_rounds_are_those_of_the_terms_that_are_due():
     assert cost.round_of(config, "step2") == ["walks", ""]
 
 
-def test_a_trial_goes_through_both_stages_and_the_choice(blobs, tiny, monkeypatch):
-    seen, original = [], recipe.choose_clusters
-    monkeypatch.setattr(recipe, "choose_clusters", lambda run: seen.append(run.state.stage) or original(run))
+def test_a_trial_goes_through_both_stages_without_looking_for_starts(blobs, tiny, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("a trial neither looks for starts nor chooses")
+
+    for name in ("find_starts", "choose_clusters", "choose_head", "place_clusters"):
+        monkeypatch.setattr(recipe, name, refuse)
     ready = prepare(blobs, tiny(step1__iterations=50, step2__iterations=50), 2)
-    found = cost._trial(ready, None, 4)
-    stages = [stage.removesuffix(cost.CHOICE) for stage, _ in found]
-    assert sum(stage.endswith(cost.CHOICE) for stage, _ in found) == 1
-    assert [stages.count(stage) for stage in ("step1", "step2")] == [4, 4] and seen == ["step2"]
+    stages = [stage for stage, _ in cost._trial(ready, None, 4)]
+    assert [stages.count(stage) for stage in ("step1", "step2")] == [4, 4]
     assert stages.index("step1") < stages.index("after step1") < stages.index("step2") < stages.index("after step2")
+
+
+def test_a_trial_times_competing_heads_and_then_one(blobs, tiny, monkeypatch):
+    seen, original = [], recipe.all_losses
+    monkeypatch.setattr(
+        recipe, "all_losses", lambda run, batch: seen.append(run.state.competing) or original(run, batch)
+    )
+    cost._trial(prepare(blobs, tiny(step2__iterations=50, heads__choose=0.5), 2), None, 4)
+    assert seen == [True, True, False, False]
+
+
+def test_a_trial_leaves_the_random_state_alone(blobs, tiny):
+    ready = prepare(blobs, tiny(), 2)
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    cost.estimate(ready)
+    assert torch.equal(torch.get_rng_state(), before) and (np.random.get_state()[1] == numpy_before).all()
 
 
 def test_the_estimate_is_of_the_size_of_the_real_time(blobs, tiny):

@@ -7,7 +7,7 @@ from gedi import GEDI
 from gedi.training import start as starts
 from gedi.training.build import prepare
 from gedi.training.engine import Engine
-from gedi.training.start import KINDS, cut_graph, find_start, sample_of, tightest_kmeans
+from gedi.training.start import KINDS, cut_graph, find_start, some_places, tightest_kmeans
 
 
 @pytest.fixture(scope="module")
@@ -129,10 +129,10 @@ def test_of_many_rows_a_sample_decides_and_the_others_join(blobs, on, monkeypatc
 
 def test_a_sample_repeats_no_row_and_keeps_their_order(monkeypatch):
     monkeypatch.setattr(starts, "MOST_ROWS", 50)
-    places = sample_of(200, seed=1)
+    places = some_places(200, seed=1)
     assert len(places) == 50 and (np.diff(places) > 0).all() and places.max() < 200
-    assert np.array_equal(sample_of(200, seed=1), places) and not np.array_equal(sample_of(200, seed=2), places)
-    assert np.array_equal(sample_of(30, seed=1), np.arange(30))
+    assert np.array_equal(some_places(200, seed=1), places) and not np.array_equal(some_places(200, seed=2), places)
+    assert np.array_equal(some_places(30, seed=1), np.arange(30))
 
 
 def test_kmeans_of_a_sample_labels_every_row(monkeypatch):

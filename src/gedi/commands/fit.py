@@ -20,7 +20,7 @@ from gedi.training.hardware import Hardware
 if TYPE_CHECKING:
     import numpy as np
 
-    from gedi.data import Dataset, TableRecipe
+    from gedi.data import Dataset
     from gedi.runs import Plan
     from gedi.training.build import Prepared
     from gedi.training.config import TrainingConfig
@@ -33,7 +33,7 @@ SAME |= {"outliers": "--outliers", "minutes": "--minutes", "training": "preset o
 
 def run_fit(args: argparse.Namespace) -> None:
     from gedi import runs
-    from gedi.data import load
+    from gedi.data import Scaler, load
     from gedi.data.one_hot import categories
     from gedi.objectives.symbolic import groups_line
     from gedi.runs.layout import check_sizes
@@ -50,7 +50,9 @@ def run_fit(args: argparse.Namespace) -> None:
     begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
     if begun is None and is_first_process():
         runs.check_new(folder)  # before anything takes long
-    n_clusters, number = _number(args, rows, config, begun, words=words, table=data.table)
+    known = {"words": words, "table": data.table}
+    known["scaler"] = Scaler().fit(rows, mode=config.scaling, together=words)
+    n_clusters, number = _number(args, rows, config, begun, known)
     rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
     plan = runs.Plan(
         data=_to_find_again(args.data),
@@ -81,13 +83,13 @@ def run_fit(args: argparse.Namespace) -> None:
         return
     check_sizes(config, rows.shape[1], n_clusters, data.image_shape)
     if not is_first_process():
-        _train(folder, plan, data, rows, _prepared(plan, data, rows, words), args.save_every)
+        _train(folder, plan, data, rows, _prepared(plan, data, rows, known), args.save_every)
         return
     with runs.claimed(folder):
         plan.write(folder)  # from here on the run can be resumed
         if data.table is not None:
             say_columns(data.table)
-        ready = _prepared(plan, data, rows, words)
+        ready = _prepared(plan, data, rows, known)
         if line := groups_line(config.objective):
             say(err, line)
         plan, ready = _timed(folder, plan, ready, given=len(rows))
@@ -95,15 +97,12 @@ def run_fit(args: argparse.Namespace) -> None:
 
 
 def _number(
-    args: argparse.Namespace,
-    rows: Any,
-    config: TrainingConfig,
-    begun: Plan | None,
-    *,
-    words: list[list[int]],
-    table: TableRecipe | None,
+    args: argparse.Namespace, rows: Any, config: TrainingConfig, begun: Plan | None, known: dict[str, Any]
 ) -> tuple[int, dict[str, Any]]:
-    """How many clusters to find, and why: as asked for, as in the run to resume, or as found from the rows."""
+    """How many clusters to find, and why: as asked for, as in the run to resume, or as found from the rows.
+
+    ``known`` is what `find_number` and `prepare` would otherwise find themselves: words, table and scaler.
+    """
     if args.n_clusters != AUTO:
         return args.n_clusters, {}
     if begun is not None:
@@ -111,7 +110,7 @@ def _number(
     from gedi.training.number import find_number
 
     say(err, "looking for the number of clusters")
-    found = find_number(rows, config, args.seed, words=words, table=table)
+    found = find_number(rows, config, args.seed, **known)
     say(err, found.in_words())
     return found.chosen, found.plain()
 
@@ -155,15 +154,15 @@ def _continue_run(
         _train(folder, plan, data, rows, ready, save_every)
 
 
-def _prepared(plan: Plan, data: Dataset, rows: Any, words: list[list[int]] | None = None) -> Prepared:
+def _prepared(plan: Plan, data: Dataset, rows: Any, known: dict[str, Any] | None = None) -> Prepared:
     from gedi.training.build import prepare
 
-    given = {"image_shape": data.image_shape, "groups": data.groups, "table": data.table, "words": words}
+    given = {"image_shape": data.image_shape, "groups": data.groups, **(known or {"table": data.table})}
     return prepare(rows, plan.settings, plan.n_clusters, **given)
 
 
 def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, save_every: float) -> None:
-    """Train, save and report: what every process of a run does."""
+    """Train, which every process of a run does; then the first one saves the model and writes the report."""
     from gedi import runs
     from gedi.evaluation import label_scores
     from gedi.training.fit import fit_prepared
@@ -196,14 +195,14 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
     except DivergedError as error:
         if world.is_main:
             runs.write_results(folder, about | {"diverged": str(error), "guard": error.events})
-            write_run_report(folder, None)
+            write_run_report(folder)
         raise DivergedError(f"{error} All events are in {folder / runs.RESULTS}.", error.events) from error
     if world.is_main:
         if plan.outliers:
             model.set_outliers(rows, plan.outliers)
-        runs.save(model, folder, about | {"scores": label_scores(model, rows, data.y)})
+        results = runs.save(model, folder, about | {"scores": label_scores(model, rows, data.y)})
         say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
-        write_run_report(folder, data, model)
+        write_run_report(folder, (model, results, data))
         say(out, f"next: gedi predict {folder} {plan.data} --out clusters.csv")
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gedi.commands.predict import load_checked
 from gedi.commands.terminal import err, out, say
@@ -73,21 +73,24 @@ def run_explore(args: argparse.Namespace) -> None:
     os._exit(0)
 
 
-def write_run_report(folder: Path, data: Dataset | None, model: TrainedModel | None = None) -> None:
+def write_run_report(folder: Path, ended: tuple[TrainedModel, dict[str, Any], Dataset] | None = None) -> None:
     """Write the page of a run that has just ended, its verdict, and a sample of its data for later pages.
 
-    ``data`` and ``model`` are None if the run diverged. A failure is only reported: the run itself is complete.
+    ``ended``: its model, results and data; None if it diverged. A failure is only reported: the run itself is complete.
     """
     from gedi.report.data_sample import sample_of, write_sample
     from gedi.report.page import write_page
     from gedi.report.run_page import run_page
-    from gedi.report.run_view import read_run
+    from gedi.report.run_view import read_run, view_of
     from gedi.report.summary import write_summary
 
     try:
-        if data is not None:
-            write_sample(sample_of(data), folder)
-        run = read_run(folder, model)
+        if ended is None:
+            run = read_run(folder)
+        else:
+            model, results, data = ended
+            write_sample(sample := sample_of(data), folder)
+            run = view_of(folder, model, results, sample)
         page = write_page(run_page(run), folder / PAGE)
         write_summary(run, folder / SUMMARY)
         say(out, f"report: {page}")

@@ -14,8 +14,8 @@ TYPICAL = 50  # rows that stand for all, to fill gaps in new ones
 def fill_gaps(rows: np.ndarray, gaps: np.ndarray, donors: np.ndarray | None = None) -> np.ndarray:
     """Scaled rows [n, d]; where ``gaps`` [n, d] is true, the mean of the ``donors`` that are most similar elsewhere.
 
-    Donors are complete rows; None: the rows themselves. If one value filled all gaps of a column, rows that have
-    nothing else in common would look like a cluster, and the density would have a spike there.
+    None: the donors are the rows themselves, each for the columns that it has. If one value filled all gaps of a
+    column, rows that have nothing else in common would look like a cluster, and the density would have a spike there.
     """
     if not (needy := gaps.any(axis=1)).any():
         return rows

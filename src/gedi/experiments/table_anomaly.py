@@ -27,7 +27,6 @@ from gedi.experiments.benchmark_cells import RANK, BenchmarkCell, benchmark_fold
 from gedi.experiments.cells import Cell, Measured, cells_of, fit_seed
 from gedi.experiments.tabulate import part, tabulate
 from gedi.files.writing import finite
-from gedi.training.config import check
 from gedi.training.fit import fit_rows
 
 FOLDER, SOURCE = "adbench", "github.com/Minqi824/ADBench (datasets/Classical)"
@@ -138,7 +137,7 @@ def measure(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*columns are constant")
             rows = check_rows(data.train, n_clusters=cell.n_clusters)
-        model = fit_rows(rows, n_clusters=cell.n_clusters, config=check(cell.config()), seed=fit_seed(cell))
+        model = fit_rows(rows, n_clusters=cell.n_clusters, config=cell.config(), seed=fit_seed(cell))
         unusual = {
             "auroc": outlier_scores(model, data.train, data.test),
             "auroc_log_density": -model.score_samples(data.test),

@@ -33,6 +33,11 @@ class Answers:
     rows: np.ndarray
 
     @cached_property
+    def scaled(self) -> np.ndarray:
+        """The rows in the network's units, with their gaps filled."""
+        return self.model.scaled(self.rows)
+
+    @cached_property
     def probability(self) -> np.ndarray:
         """[n, clusters]."""
         return self.model.predict_proba(self.rows)
@@ -163,12 +168,11 @@ def measure(
     if answers is None:
         return Measures(**told)
     told |= embedding_measures(answers.embedding) if model.has_clusters else {}
-    scaled = model.scaled(answers.rows)
     if told["has_clusters"]:
         images = model.image_shape is not None
-        words = categories(answers.rows, model.table, images=images)
+        words = categories(answers.rows, model.table, images=images) if model.words is None else model.words
         told["own"], told["rivals"] = compare_rivals(
-            scaled, answers.cluster, model.n_clusters, images=images, words=words
+            answers.scaled, answers.cluster, model.n_clusters, images=images, words=words
         )
         told |= cluster_measures(answers) | stability(answers)
     if model.has_density:
@@ -179,7 +183,8 @@ def measure(
             told["shuffled_auroc"] = auroc(answers.log_density, scores["shuffled columns"])
         if samples is not None:
             drawn = model.scaler.transform(samples if model.table is None else model.table.nearest_words(samples))
-            told |= {"sample_test": two_sample_test(scaled, drawn), "outside": outside_share(scaled, drawn)}
+            told |= {"sample_test": two_sample_test(answers.scaled, drawn)}
+            told["outside"] = outside_share(answers.scaled, drawn)
     return Measures(**told)
 
 
@@ -245,7 +250,7 @@ def effective_rank(shares: np.ndarray) -> float:
 def stability(answers: Answers, *, seed: int = 0) -> dict[str, Any]:
     """Share of rows that keep their cluster when moved a little: by noise, and by a walk along the density."""
     model = answers.model
-    scaled = torch.from_numpy(model.scaled(answers.rows))
+    scaled = torch.from_numpy(answers.scaled)
     generator = torch.Generator().manual_seed(seed)
     noise = model.config.augment.noise or 0.0
     moved = {"keeps_noise": scaled + noise * torch.randn(scaled.shape, generator=generator)}

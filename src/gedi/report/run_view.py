@@ -140,23 +140,26 @@ class RunView:
         return "plane" if self.model is not None and self.model.n_features == 2 else "rows"
 
 
-def read_run(folder: Path, model: TrainedModel | None = None) -> RunView:
-    """A RUN folder, finished or diverged. Pass ``model`` if it is already in memory."""
+def view_of(folder: Path, model: TrainedModel, results: dict[str, Any], kept: DataSample | None = None) -> RunView:
+    """A finished run whose model is in memory."""
     name = shown(folder.resolve().name, 80)
-    if model is None and os.path.lexists(folder / runs.MODEL):
+    return RunView(folder, name, model, results, model.history, to_dict(model.config), kept=kept)
+
+
+def read_run(folder: Path) -> RunView:
+    """A RUN folder, finished or diverged."""
+    if os.path.lexists(folder / runs.MODEL):
         model = runs.load(folder)
-        return RunView(folder, name, model, model.results, model.history, to_dict(model.config))
+        return view_of(folder, model, model.results)
     about = shown(str(folder), 150)
     if not os.path.lexists(folder / runs.RESULTS):
         raise RunError(f"{about} has nothing to report: the run is not finished. Continue it with: gedi resume {about}")
     results = read_json(folder / runs.RESULTS)
     history = read_json_lines(folder / runs.METRICS) if os.path.lexists(folder / runs.METRICS) else []
-    if model is not None:
-        return RunView(folder, name, model, results, history, to_dict(model.config))
     if not isinstance(results, dict) or "diverged" not in results:
         raise RunError(f"{about} has nothing to report: it has neither a model nor a record of why there is none.")
     settings = to_dict(runs.Plan.read(folder).settings) if os.path.lexists(folder / runs.PLAN) else {}
-    return RunView(folder, name, None, results, history, settings)
+    return RunView(folder, shown(folder.resolve().name, 80), None, results, history, settings)
 
 
 def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:

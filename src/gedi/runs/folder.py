@@ -176,8 +176,8 @@ def fingerprint(rows: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None) -> None:
-    """Write a model, its settings, history and results."""
+def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Write a model, its settings, history and results; returns what results.json says."""
     settings = {
         "n_clusters": int(model.n_clusters),
         "n_features": model.n_features,
@@ -185,6 +185,7 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
         "image_shape": list(model.image_shape) if model.image_shape else None,
         "scaler": model.scaler.state(),
         "table": None if model.table is None else model.table.state(),
+        "words": None if model.words is None else [list(places) for places in model.words],
         "training": to_dict(model.config),
     }
     tensors = {f"net.{name}": value.contiguous() for name, value in model.net.state_dict().items()}
@@ -194,17 +195,19 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
     try:
         replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
         replace_text(folder / METRICS, _json_lines(model.history))
-        write_results(folder, model.results | (extra or {}))
+        results = write_results(folder, model.results | (extra or {}))
         # Last, because a folder with a model counts as complete.
         write_whole(folder / MODEL, safetensors_bytes(tensors))
     except OSError as error:
         raise RunError(f"The run could not be written to {folder}: {error.strerror}.") from error
+    return results
 
 
-def write_results(folder: Path, results: dict[str, Any]) -> None:
-    """Write results.json with provenance; results loaded from a run keep the provenance they have."""
+def write_results(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
+    """Write results.json with provenance, and return it; results loaded from a run keep the provenance they have."""
     content = results if "provenance" in results else results | {"provenance": provenance()}
     replace_text(folder / RESULTS, json.dumps(finite(content), indent=2) + "\n")
+    return content
 
 
 def load(folder: str | Path) -> TrainedModel:
@@ -224,6 +227,7 @@ def load(folder: str | Path) -> TrainedModel:
         image_shape = layout.image_shape_of(settings["image_shape"], n_features)
         scaler = layout.scaler_of(settings["scaler"], n_features)
         table = layout.table_of(settings.get("table"), n_features)
+        words = layout.words_of(settings.get("words"), n_features)
         config = layout.training_settings(settings["training"])
         net = layout.shape_of_net(config, n_features, n_clusters, image_shape)
     except FAILURES as error:
@@ -255,6 +259,7 @@ def load(folder: str | Path) -> TrainedModel:
             box=box,
             image_shape=image_shape,
             table=table,
+            words=words,
             typical=typical,
             results=results,
             history=history,

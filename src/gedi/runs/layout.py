@@ -72,6 +72,18 @@ def table_of(state: Any, n_features: int) -> TableRecipe | None:
     return table
 
 
+def words_of(value: Any, n_features: int) -> list[list[int]] | None:
+    """The feature indices of every category; None for runs that were saved without them."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(places, list) for places in value):
+        raise ValueError("'words' is not a list of lists")
+    known = [place for places in value for place in places]
+    if any(type(place) is not int or not 0 <= place < n_features for place in known) or len({*known}) < len(known):
+        raise ValueError(f"'words' must name each of the {n_features} features at most once, by its index")
+    return value
+
+
 def image_shape_of(value: Any, n_features: int) -> tuple[int, ...] | None:
     """(H, W, C) of rows that are images, None for other rows."""
     if value is None:

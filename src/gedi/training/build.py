@@ -55,15 +55,17 @@ def prepare(
     groups: Any = None,
     table: TableRecipe | None = None,
     words: Sequence[Sequence[int]] | None = None,
+    scaler: Scaler | None = None,
 ) -> Prepared:
-    """Scale checked rows [n, d], find their neighbours, and fill in the settings that depend on the data.
+    """Scale checked rows [n, d], fill in the settings that depend on them, then find their neighbours for the views.
 
     ``groups`` [g, k] are the row indices of each group of a constraint; None: consecutive rows. ``table`` says which
     columns of a table the features come from. ``words`` are the feature indices of every category; None: look for them.
+    ``scaler`` is that of the rows, if it is known.
     """
     grouped = find_groups(config.objective, len(x), n_clusters, groups)
     words = categories(x, table, images=image_shape is not None) if words is None else words
-    scaler = Scaler().fit(x, mode=config.scaling, together=words)
+    scaler = scaler or Scaler().fit(x, mode=config.scaling, together=words)
     x = x if grouped is not None else enough_rows(x, config)
     rows = scaled(x, scaler)
     typical = None

@@ -15,7 +15,7 @@ from gedi.nets.densities import evaluating
 from gedi.objectives.clustering import kmeans_partition
 from gedi.objectives.term import constraint_of
 from gedi.training.evidence import held_out_log_likelihood
-from gedi.training.start import find_start, nearest_places, sample_of, tightest_kmeans
+from gedi.training.start import find_start, neighbour_pairs, some_places, tightest_kmeans
 
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
@@ -37,7 +37,7 @@ def find_starts(run: Engine) -> None:
     """
     kinds = run.config.heads.starts if run.config.step1.iterations else ()
     if kinds and _walks(run):
-        pairs = run.world.from_main(lambda: walked_pairs(run, sample_of(len(run.x), 0)))
+        pairs = run.world.from_main(lambda: walked_pairs(run, some_places(len(run.x), 0)))
         run.state.pairs = torch.as_tensor(pairs, dtype=torch.long, device=run.x.device)
     if kinds and run.groups is None:
         found = run.world.from_main(lambda: np.stack([find_start(run, kind) for kind in kinds]))
@@ -74,7 +74,7 @@ def most_typical(run: Engine, heads: list[int]) -> int:
     if len(heads) < 3:
         return heads[0]
     average = run.state.average
-    places = torch.from_numpy(sample_of(len(run.x), 0)).to(run.x.device).split(average.encoder.rows_at_once)
+    places = torch.from_numpy(some_places(len(run.x), 0)).to(run.x.device).split(average.encoder.rows_at_once)
     scores = [average.clusters.all_scores(average.embed(run.x[some])) for some in places]
     labels = torch.cat(scores, dim=1)[heads].argmax(2).cpu().numpy()
     agreement = [sum(adjusted_rand_score(mine, theirs) for theirs in labels) for mine in labels]
@@ -119,8 +119,8 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
         candidates[kind] = find_start(run, kind) if run.state.starts is None else run.state.starts[i].cpu().numpy()
     if len(candidates) == 1:
         return (*next(iter(candidates.items())), {})
-    places, walks = sample_of(len(run.x), 0), _walks(run)
-    pairs = [neighbour_pairs(run, places)]
+    places, walks = some_places(len(run.x), 0), _walks(run)
+    pairs = [neighbour_pairs(run)]
     if walks:
         pairs += [walked_pairs(run, places) if run.state.pairs is None else run.state.pairs.cpu().numpy()]
     judged = {
@@ -157,11 +157,6 @@ def best_of(unexplained: dict[str, float], likely: dict[str, float], said: dict[
 def _walks(run: Engine) -> bool:
     """Whether a term uses DAM's walks."""
     return any(term.walks for term in run.config.objective.values())
-
-
-def neighbour_pairs(run: Engine, places: np.ndarray) -> np.ndarray:
-    """For the rows at ``places``, the nearest ones among them, [rows, k]: indices into ``places``."""
-    return nearest_places(run, run.directions[places])
 
 
 def walked_pairs(run: Engine, places: np.ndarray) -> np.ndarray:

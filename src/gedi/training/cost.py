@@ -28,9 +28,8 @@ TRIAL = 6  # ... if they are cheap
 LONGEST = 16  # longest cycle of terms that a trial covers, in iterations
 LONGEST_ROUND = 1000  # longest cycle of terms that is considered
 LEAST_SHARE, MOST_TIMES = 0.05, 10  # range in which a time budget may scale the iterations of the settings
-CHEAP = 3.0  # if the shortest trial takes less than this many seconds, time more iterations
+CHEAP = 3.0  # if the shortest trial takes less than this many seconds, a longer one is made
 Marks = list[tuple[str, float]]  # the stage and the time at the end of every iteration, and of every stage
-CHOICE = ", choice"  # suffix in the mark of the iteration in which clusters were chosen
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def estimate(ready: Prepared, world: World | None = None) -> Cost:
     rounds = {name: round_of(config, name) for name in TRAINED}
     longest = min(LONGEST, max(len(kinds) for kinds in rounds.values()))
     trial = _trial(ready, world, max(FEWEST, 2 + longest))
-    if trial[-1][1] - trial[0][1] < CHEAP:
+    if trial[-1][1] - trial[1][1] < CHEAP:  # without the first iteration, which may wait for imports
         trial = _trial(ready, world, max(TRIAL, 2 + 2 * longest))
     return Cost(*whole_time(trial, counts, rounds), peak_memory())
 
@@ -99,72 +98,68 @@ def whole_time(
 ) -> tuple[float, dict[str, float]]:
     """Seconds of a run of ``counts`` iterations, and of one iteration of each stage, from the marks of a short run.
 
-    Work between stages counts once, and so does the choice of clusters. ``rounds`` has the kinds of iterations of each
-    stage; without it, all iterations of a stage are alike.
+    Work between stages counts once. ``rounds`` has the kinds of iterations of each stage; without it, all iterations of
+    a stage are alike.
     """
     once = 0.0
     steps: dict[str, list[float]] = {name: [] for name in TRAINED}
-    chosen_at: dict[str, int] = {}  # the index of the choice in ``steps``
-    for (before, t0), (mark, t1) in pairwise(marks):
-        stage = mark.removesuffix(CHOICE)
-        if stage == before.removesuffix(CHOICE) and stage in steps:
-            if mark.endswith(CHOICE):
-                chosen_at[stage] = len(steps[stage])
+    for (before, t0), (stage, t1) in pairwise(marks):
+        if stage == before and stage in steps:
             steps[stage].append(t1 - t0)
         else:
             once += t1 - t0
-    kinds = {name: (rounds or {}).get(name, [""]) for name in TRAINED}
     each: dict[str, float] = {}
     for name, found in steps.items():
-        middle, at = found[:-1] or found, chosen_at.get(name)
-        by_kind = _of_kind(middle, kinds[name], at)
-        if at is not None and at < len(middle):
-            once += found[at] - by_kind[kinds[name][(at + 1) % len(kinds[name])]]
-        each[name] = statistics.fmean(by_kind[kind] for kind in kinds[name])
+        kinds = (rounds or {}).get(name, [""])
+        middle = found[:-1] or found
+        by_kind = _of_kind(middle, kinds)
+        each[name] = statistics.fmean(by_kind[kind] for kind in kinds)
         # A stage's first and last iterations do extra work: in its last, step 2 goes through all rows.
-        if sum(stage.removesuffix(CHOICE) == name for stage, _ in marks) > len(found):
-            once -= by_kind[kinds[name][0]]
+        if sum(stage == name for stage, _ in marks) > len(found):
+            once -= by_kind[kinds[0]]
         if len(found) > len(middle):
-            once += found[-1] - by_kind[kinds[name][len(found) % len(kinds[name])]]
+            once += found[-1] - by_kind[kinds[len(found) % len(kinds)]]
     return max(0.0, once) + sum(each[name] * counts[name] for name in TRAINED), each
 
 
-def _of_kind(seconds: list[float], kinds: Sequence[str], without: int | None) -> dict[str, float]:
-    """The median time of each kind of iteration, which ignores interrupted ones; the index ``without`` is left out.
+def _of_kind(seconds: list[float], kinds: Sequence[str]) -> dict[str, float]:
+    """The median time of each kind of iteration, which ignores interrupted ones.
 
     ``seconds`` does not include the first iteration of the stage.
     """
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
-    for place, taken in enumerate(seconds):
-        if place != without:
-            found[kinds[(place + 1) % len(kinds)]].append(taken)
-    others = [taken for of in found.values() for taken in of] or seconds or [0.0]
-    return {kind: statistics.median(of or others) for kind, of in found.items()}
+    for place, taken in enumerate(seconds, start=1):
+        found[kinds[place % len(kinds)]].append(taken)
+    return {kind: statistics.median(of or seconds or [0.0]) for kind, of in found.items()}
 
 
 def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
+    """The marks of a few iterations of each stage, without the search for starts and the choice between clusters.
+
+    Those take seconds in a run, but longer on a net that has hardly trained: counting them made estimates worse.
+    """
     from gedi.training.engine import Engine
     from gedi.training.fit import arrived_chains
-    from gedi.training.recipe import train
+    from gedi.training.recipe import all_losses, density_losses
 
     planned = ready.config
     short = (min(iterations, planned.step1.iterations), min(iterations, planned.step2.iterations))
     config = with_iterations(planned, short)
     marks: Marks = [("start", time.monotonic())]
 
-    competing = True
-
     def mark() -> bool:
-        nonlocal competing
-        chosen = competing and not run.state.competing
-        competing = run.state.competing
-        marks.append((run.state.stage + CHOICE * chosen, time.monotonic()))
+        marks.append((run.state.stage, time.monotonic()))
         return False
 
     with warnings.catch_warnings(), threads_for(config.net):
         warnings.simplefilter("ignore", GuardWarning)  # a few iterations are too few to judge
         run = Engine(replace(ready, config=config), seed=0, world=world, hooks=Hooks(should_stop=mark))
-        train(run)
+        for batch in run.stage("step1", config.step1):
+            run.descend(density_losses(run, batch))
+        for batch in run.stage("step2", config.step2):
+            if run.state.iteration >= config.heads.choose * run.state.length:  # one head goes on alone
+                run.state.competing, run.state.objective, run.state.judged = False, None, {}
+            run.descend(all_losses(run, batch))
         buffer = run.state.buffer
         arrived_chains(run.state.net.cpu(), ready.rows, buffer.chains.cpu(), buffer.box.cpu(), config)
     marks.append(("end", time.monotonic()))

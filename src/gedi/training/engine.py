@@ -57,6 +57,7 @@ class Engine:
         self.guard = Guard(self.config.guard)
         self.candidates: dict[str, float] = {}  # what competed for the clusters, and how it was judged
         self.winner: str | None = None  # which of them was chosen
+        self.pairs_of_neighbours: dict[int, np.ndarray] = {}  # by the seed of the rows: see `neighbour_pairs`
         self.state = self._new_state()
         self.recovery = Recovery(self)
         self.recovery.resume()

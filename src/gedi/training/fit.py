@@ -77,6 +77,7 @@ def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -
         box=box,
         image_shape=ready.image_shape,
         table=ready.table,
+        words=ready.words,
         typical=ready.typical,
         results=results,
         history=run.journal.history,

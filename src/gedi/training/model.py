@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -41,6 +41,7 @@ class TrainedModel:
     box: Box
     image_shape: tuple[int, ...] | None = None
     table: TableRecipe | None = None  # how rows are made from a table's columns; None for arrays and images
+    words: Sequence[Sequence[int]] | None = None  # feature indices of every category; None: a run too old to say
     typical: torch.Tensor | None = None  # scaled rows that gaps of a table are filled from, if it had any
     results: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)

@@ -81,19 +81,21 @@ def find_number(
     *,
     words: Sequence[Sequence[int]] = (),
     table: TableRecipe | None = None,
+    scaler: Scaler | None = None,
 ) -> Number:
     """The number of clusters of checked rows [n, d]; the same rows and seed give the same number.
 
     *Stability* (Lange et al., 2004) decides first: both halves of the rows are clustered, and the clusters are extended
     to all rows. Real clusters are found in both halves; others depend on which rows were drawn. ``words`` are the
     feature indices of every category: see `evidence_of_table` for what else decides with them, and `evidence_of_graph`
-    without. ``table`` says which numbers stand for gaps.
+    without. ``table`` says which numbers stand for gaps. ``scaler`` is that of the rows, if it is known.
     """
     if "symbolic" in config.objective:
         raise ConfigError("A constraint fixes the number of clusters: give n_clusters instead of auto.")
     rng = np.random.default_rng(seed)
     some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
-    x, scaler = np.asarray(x[some]), Scaler().fit(x, mode=config.scaling, together=words)
+    scaler = scaler or Scaler().fit(x, mode=config.scaling, together=words)
+    x = np.asarray(x[some])
     rows = scaler.transform(x) if table is None else fill_gaps(scaler.transform(x), table.gaps(x))
     if len(rows) < 2 * ROWS_EACH:
         return Number(min(2, len(rows)), None, NOTHING, 0.0, {})

@@ -42,7 +42,7 @@ def find_start(run: Engine, kind: str) -> np.ndarray:
 
 def cut_of_walks(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """Cut the graph of DAM's walks over the density."""
-    c, places = run.config.start, sample_of(len(run.x), seed)
+    c, places = run.config.start, some_places(len(run.x), seed)
     some = run.x[torch.from_numpy(places).to(run.x.device)]
     ends = [run.walk(some, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
     cut = cut_graph(some.cpu().numpy(), ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
@@ -51,9 +51,8 @@ def cut_of_walks(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
 
 def cut_of_neighbours(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """Cut the graph of nearest neighbours."""
-    c, x = run.config.start, run.directions
-    some = x[sample_of(len(x), seed)]
-    near = nearest_places(run, some)
+    c, x, near = run.config.start, run.directions, neighbour_pairs(run, seed)
+    some = x[some_places(len(x), seed)]
     ends = [some[near[:, k]] for k in range(near.shape[1])]
     return cut_graph(some, ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest).labels(x)
 
@@ -70,7 +69,7 @@ def kmeans(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
 def mixture(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """A mixture of Gaussians with full covariances; with categories, of Gaussians and frequencies."""
     x = run.directions
-    places = sample_of(len(x), seed)
+    places = some_places(len(x), seed)
     some = x[places].astype(np.float64)
     if run.words:
         rows = explained(x, run.words)
@@ -90,10 +89,16 @@ KINDS: dict[str, Callable[[Engine, int, int], np.ndarray]] = {
 }
 
 
-def nearest_places(run: Engine, x: np.ndarray) -> np.ndarray:
-    """For rows ``x`` of `directions`, indices of the nearest, [rows, k]; with categories, by half of them at a time."""
-    views = partial_views(x, run.words)
-    return np.concatenate([nearest_neighbours(view, NEIGHBOURS).places for view in views], axis=1)
+def neighbour_pairs(run: Engine, seed: int = 0) -> np.ndarray:
+    """For the rows `some_places`, the nearest among them, [rows, k]; with categories, by half of them at a time.
+
+    The cut of neighbours and the judge of all candidates share one search.
+    """
+    if seed not in run.pairs_of_neighbours:
+        views = partial_views(run.directions[some_places(len(run.x), seed)], run.words)
+        near = np.concatenate([nearest_neighbours(view, NEIGHBOURS).places for view in views], axis=1)
+        run.pairs_of_neighbours[seed] = near
+    return run.pairs_of_neighbours[seed]
 
 
 def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:
@@ -182,7 +187,7 @@ def _spectral(edges: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
 
 def tightest_kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Labels and centres of the tightest of ``n_init`` runs; also works with fewer distinct rows than clusters."""
-    some = x if len(x) <= MOST_ROWS else x[sample_of(len(x), seed)]
+    some = x if len(x) <= MOST_ROWS else x[some_places(len(x), seed)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = k_means(some, min(k, len(some)), n_init=n_init, random_state=seed)  # type: ignore[arg-type]
@@ -190,6 +195,6 @@ def tightest_kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[
     return (labels if len(some) == len(x) else pairwise_distances_argmin(x, centres)), centres
 
 
-def sample_of(n: int, seed: int) -> np.ndarray:
+def some_places(n: int, seed: int) -> np.ndarray:
     """Sorted indices of at most `MOST_ROWS` of n rows, drawn at random."""
     return np.sort(np.random.default_rng(seed).choice(n, min(n, MOST_ROWS), replace=False))
