@@ -51,7 +51,8 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
     Parameters
     ----------
     n_clusters : int, "auto" or None
-        How many clusters to find. "auto" or None: found from the rows before training (docs/settings.md).
+        How many clusters to find. "auto" (the default) or None: found from the rows before training, which takes up
+        to a minute (docs/settings.md). With a constraint, give a number.
     preset : str or None
         Named settings: ``gedi.training.presets.PRESETS``. None: chosen from the data's shape.
     method : str
@@ -105,7 +106,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
 
     def __init__(
         self,
-        n_clusters: int | str | None = 8,
+        n_clusters: int | str | None = AUTO,
         *,
         preset: str | None = None,
         method: str = "gedi",
@@ -151,10 +152,12 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         words = categories(rows, table, images=image_shape is not None)
         config = self.settings(rows.shape[1], image_shape, has_words=bool(words))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        number = find_number(rows, config, seed, words=words, table=table) if is_auto else None
-        n_clusters: int = asked if number is None else number.chosen
-        ready = prepare(rows, config, n_clusters, image_shape=image_shape, groups=groups, table=table, words=words)
         with progress_line() if self.verbose else nullcontext() as report:
+            number = find_number(rows, config, seed, words=words, table=table, report=report) if is_auto else None
+            n_clusters: int = asked if number is None else number.chosen
+            if number is not None and report is not None:
+                report.say(number.in_words())
+            ready = prepare(rows, config, n_clusters, image_shape=image_shape, groups=groups, table=table, words=words)
             self.model_ = fit_prepared(ready, seed=seed, hooks=Hooks(progress=report))
         if number is not None:
             self.model_.results["number"] = number.plain()
