@@ -99,6 +99,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
     (2,)
     """
 
+    labels_: np.ndarray
     n_features_in_: int
     feature_names_in_: np.ndarray
     model_: TrainedModel
@@ -237,6 +238,13 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         from gedi.report.show import draw
 
         return draw(self._model(), self._rows_to_show(X), ax)
+
+    if not TYPE_CHECKING:  # otherwise type checkers would believe that every attribute exists
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "labels_" and "model_" in vars(self):
+                raise AttributeError("This model was loaded, and save does not keep labels_: use predict(X) instead.")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _rows_to_show(self, X: Any) -> DataSample | None:
         return self._sample if X is None else _sample_of(self._model(), self._rows(X), "given rows")
