@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -263,7 +264,12 @@ def test_a_constant_column_warns_and_works():
         ([["a", 1.0], ["b", 2.0]], {}, "strings"),
         (X[:1], {"n_clusters": 1}, "one row"),
         (X[:0], {}, "empty"),
-        (np.empty((0, 8, 8)), {}, "empty"),
+        (np.empty((0, 8, 8)), {}, "empty: give at least two rows"),
+        ("a/b.xlsx", {}, r"X is the path 'a/b.xlsx', not rows: pass pandas\.read_excel\('a/b.xlsx'\), or"),
+        (Path("photos"), {}, r"pass gedi\.data\.load\('photos'\)\.x"),
+        (None, {}, "X is NoneType, not rows"),
+        ({"a": [1, 2]}, {}, "X is dict, not rows"),
+        (pd.DataFrame({"a": ["x"]}), {}, "X has one row, but clusters need at least two"),
         (X[:, 0], {}, "2-D"),
         (X, {"n_clusters": 0}, "n_clusters"),
         (X, {"n_clusters": 2.5}, "whole number"),
@@ -279,6 +285,22 @@ def test_bad_input_is_a_value_error_of_one_line(rows, options, expected):
     with pytest.raises(ValueError, match=expected) as error:
         tiny(**options).fit(rows)
     assert "\n" not in str(error.value)
+
+
+def test_no_rows_are_refused(fitted):
+    for method in (fitted.predict, fitted.score_samples):
+        with pytest.raises(ValueError, match="empty: give at least one row"):
+            method(X[:0])
+
+
+def test_a_loaded_model_says_where_its_labels_are(fitted, tmp_path):
+    fitted.save(tmp_path / "run")
+    with pytest.raises(AttributeError, match=r"save does not keep labels_: use predict\(X\)"):
+        _ = GEDI.load(tmp_path / "run").labels_
+    with pytest.raises(AttributeError, match="no attribute 'labels_'"):
+        _ = GEDI().labels_
+    with pytest.raises(RunError, match="use another folder, or remove it"):
+        fitted.save(tmp_path / "run")
 
 
 def test_rows_with_other_features_than_in_training_are_refused(fitted):

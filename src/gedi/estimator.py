@@ -52,7 +52,8 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
     Parameters
     ----------
     n_clusters : int, "auto" or None
-        How many clusters to find. "auto" or None: found from the rows before training (docs/settings.md).
+        How many clusters to find. "auto" (the default) or None: found from the rows before training, which takes up
+        to a minute (docs/settings.md). With a constraint, give a number.
     preset : str or None
         Named settings: ``gedi.training.presets.PRESETS``. None: chosen from the data's shape.
     method : str
@@ -99,6 +100,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
     (2,)
     """
 
+    labels_: np.ndarray
     n_features_in_: int
     feature_names_in_: np.ndarray
     model_: TrainedModel
@@ -106,7 +108,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
 
     def __init__(
         self,
-        n_clusters: int | str | None = 8,
+        n_clusters: int | str | None = AUTO,
         *,
         preset: str | None = None,
         method: str = "gedi",
@@ -154,10 +156,12 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         known: dict[str, Any] = {"words": words, "table": table}
         known["scaler"] = Scaler().fit(rows, mode=config.scaling, together=words)
-        number = find_number(rows, config, seed, **known) if is_auto else None
-        n_clusters: int = asked if number is None else number.chosen
-        ready = prepare(rows, config, n_clusters, image_shape=image_shape, groups=groups, **known)
         with progress_line() if self.verbose else nullcontext() as report:
+            number = find_number(rows, config, seed, report=report, **known) if is_auto else None
+            n_clusters: int = asked if number is None else number.chosen
+            if number is not None and report is not None:
+                report.say(number.in_words())
+            ready = prepare(rows, config, n_clusters, image_shape=image_shape, groups=groups, **known)
             self.model_ = fit_prepared(ready, seed=seed, hooks=Hooks(progress=report))
         if number is not None:
             self.model_.results["number"] = number.plain()
@@ -237,6 +241,13 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         from gedi.report.show import draw
 
         return draw(self._model(), self._rows_to_show(X), ax)
+
+    if not TYPE_CHECKING:  # otherwise type checkers would believe that every attribute exists
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "labels_" and "model_" in vars(self):
+                raise AttributeError("This model was loaded, and save does not keep labels_: use predict(X) instead.")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _rows_to_show(self, X: Any) -> DataSample | None:
         return self._sample if X is None else _sample_of(self._model(), self._rows(X), "given rows")

@@ -22,6 +22,17 @@ def test_a_stopped_training_leaves_nothing_unfinished_behind(home, tmp_path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_search_for_the_number_of_clusters_can_be_stopped(home, tmp_path, monkeypatch, capsys, gedi, tiny):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gedi.training.number.agreement", stop)
+    assert gedi("fit", home / "rows.csv", "--out", tmp_path / "run", *tiny) == 130
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("looking for the number of clusters: up to a minute") and "stopped" in told[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_run_whose_save_failed_is_finished_by_resume(home, tmp_path, monkeypatch, gedi, tiny):
     def stop(*_):
         raise KeyboardInterrupt
@@ -143,7 +154,7 @@ def test_a_budget_decides_the_iterations_and_they_are_in_the_plan(home, tmp_path
     assert gedi(*fit, "--out", tmp_path / "whole") == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[1] == "--minutes 0.3: 6 + 6 iterations instead of 3 + 3 iterations"
-    assert lines[2] == "40 rows x 2, 6 + 6 iterations of 1 + 2 s, about 18 s"
+    assert lines[2] == "40 rows x 2, 6 + 6 iterations of 1 + 2 s, about 18 s to train"
     plan = runs.Plan.read(tmp_path / "whole")
     assert plan.iterations == (6, 6) and runs.load(tmp_path / "whole").iterations == 12
 
@@ -173,7 +184,10 @@ def test_a_budget_that_cannot_be_kept_is_refused(home, tmp_path, capsys, monkeyp
 
     fit = ("fit", home / "rows.csv", "--n-clusters", 2, "--out", tmp_path / "run", *tiny, "--minutes")
     for flags, expected in (
-        ([1e-3], "--minutes 0.001 is too short: even 5 % of 3 + 3 iterations takes about 0 s"),
+        (
+            [1e-3],
+            "--minutes 0.001 is too short: even 5 % of 3 + 3 iterations takes about 0 s. Use --minutes 0.1 or more",
+        ),
         ([0], "must be a number of minutes above 0"),
         (["soon"], "must be a number of minutes above 0"),
         ([1, "--devices", 2], "does not work with several processes"),

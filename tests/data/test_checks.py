@@ -37,7 +37,7 @@ def test_good_rows_come_back_unchanged_in_float64():
         (GOOD.astype(complex), "Complex data not supported"),
         (with_cell(1j, object), "Complex data not supported"),
         (GOOD.astype("datetime64[s]"), "datetime64"),
-        (np.empty((0, 3)), "0 sample"),
+        (np.empty((0, 3)), "empty: give at least two rows"),
         (np.empty((3, 0)), r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required"),
         (GOOD[:1], "n_samples=1"),
         (GOOD[0], "Reshape your data"),

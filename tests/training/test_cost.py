@@ -60,8 +60,9 @@ def test_a_budget_of_time_scales_both_steps_alike():
     for minutes, expected in ((30 / 60 + 7.5, (50, 200)), (30 / 60 + 30, (200, 800)), (1e5, (1000, 4000))):
         iterations, scaled = whole.within(minutes, config)
         assert iterations == expected and scaled.seconds == pytest.approx(30 + expected[0] + 2 * expected[1])
-    with pytest.raises(ConfigError, match=r"--minutes 1 is too short: even 5 % of 100 \+ 400 .* takes about 75 s"):
+    with pytest.raises(ConfigError, match=r"even 5 % of 100 \+ 400 .* takes about 75 s\. Use --minutes 1\.4 or more"):
         whole.within(1, config)
+    assert whole.within(1.4, config)
     config.step1.iterations = 0
     assert cost.Cost(800.0, {"step1": 0.0, "step2": 2.0}, None).within(800 / 60 / 4, config)[0] == (0, 100)
 
@@ -135,7 +136,7 @@ def test_the_cost_in_words_says_what_each_iteration_takes():
     config = preset("images", n_features=2)
     config.step1.iterations, config.step2.iterations = 200, 90_000
     found = cost.Cost(43_210.0, {"step1": 0.1234, "step2": 0.479}, 1_234_000_000)
-    assert found.in_words(config) == "200 + 90000 iterations of 0.12 + 0.48 s, about 12 h, 1,234 MB of memory"
+    assert found.in_words(config) == "200 + 90000 iterations of 0.12 + 0.48 s, about 12 h to train, 1,234 MB of memory"
 
 
 def test_the_estimate_leaves_the_settings_alone(blobs, tiny):

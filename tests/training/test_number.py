@@ -107,3 +107,19 @@ def test_a_constraint_needs_a_number():
     model = GEDI(n_clusters="auto", constraint="a, b : 2\na != b", preset="smoke")
     with pytest.raises(ConfigError, match="give n_clusters instead of auto"):
         model.fit(np.random.default_rng(0).normal(size=(20, 2)))
+
+
+def test_the_search_says_how_far_it_has_come():
+    for x, words in [(make_blobs(200, centers=3, random_state=0)[0], []), with_words(200)]:
+        told = []
+        config = configure("toy", "gedi", n_features=x.shape[1])
+        assert find_number(x, config, 0, words=words, report=told.append) == find_number(x, config, 0, words=words)
+        assert {one.doing for one in told} == {"looking for the number of clusters"} and told[0].iteration == 0
+        assert all(a.iteration < b.iteration < b.total == a.total for a, b in pairwise(told))
+
+
+def test_the_number_is_left_open_unless_it_is_given(capfd):
+    x = make_blobs(200, centers=3, cluster_std=0.3, random_state=0)[0]
+    training = {"step1.iterations": 3, "step2.iterations": 3}
+    assert GEDI(preset="smoke", training=training, random_state=0, verbose=1).fit(x).n_clusters_ == 3
+    assert "found 3 clusters" in capfd.readouterr().err

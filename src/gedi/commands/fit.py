@@ -107,10 +107,12 @@ def _number(
         return args.n_clusters, {}
     if begun is not None:
         return begun.n_clusters, begun.number
-    from gedi.training.number import find_number
+    from gedi.training.number import DOING, find_number
+    from gedi.training.progress import progress_line
 
-    say(err, "looking for the number of clusters")
-    found = find_number(rows, config, args.seed, **known)
+    say(err, f"{DOING}: up to a minute, before the cost of training is known; --n-clusters C skips this")
+    with progress_line(err) as report:
+        found = find_number(rows, config, args.seed, report=report, **known)
     say(err, found.in_words())
     return found.chosen, found.plain()
 

@@ -41,7 +41,7 @@ def run_predict(args: argparse.Namespace) -> None:
             names = {} if data.files is None else _image_column(data.files[rows : rows + len(block)])
             write(_beside(part.beside, names | prediction_columns(model, block, embed=args.embed)))
             rows += len(block)
-    say(out, f"{rows} rows -> {args.out}")
+    say(out, f"{rows:,} row{'' if rows == 1 else 's'} -> {args.out}")
 
 
 def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = False) -> dict[str, np.ndarray]:

@@ -49,7 +49,7 @@ def check_rows(
         )
     n, d = rows.shape
     if n == 0:
-        raise DataError("The data is empty: found 0 sample(s) while a minimum of 2 is required.")
+        raise DataError(f"The data is empty: give at least {'one row' if allow_single_row else 'two rows'}.")
     if d == 0:
         raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if rows.dtype != np.uint8:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +16,24 @@ from gedi.data.surprises import Surprises
 from gedi.data.table_recipe import TableRecipe
 from gedi.errors import DataError
 
+# How to read a file in Python, by its ending; anything else, such as a folder of images, by `gedi.data.load`.
+READERS = {
+    ".csv": "pandas.read_csv({})",
+    ".tsv": "pandas.read_csv({}, sep='\\t')",
+    ".xlsx": "pandas.read_excel({})",
+    ".parquet": "pandas.read_parquet({})",
+    ".npy": "numpy.load({})",
+}
+
 
 def as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:
-    """An array of images as flat rows, with their (H, W, C); anything else as it is, with None."""
+    """An array of images as flat rows, with their (H, W, C); other rows as they are, with None."""
+    if isinstance(x, str | os.PathLike):
+        path = os.fspath(x)
+        read = READERS.get(Path(path).suffix.lower(), "gedi.data.load({}).x").format(repr(path))
+        raise DataError(f"X is the path {path!r}, not rows: pass {read}, or use gedi fit on the command line.")
+    if x is None or (isinstance(x, Mapping) and not hasattr(x, "shape")):  # some sparse arrays are mappings
+        raise DataError(f"X is {type(x).__name__}, not rows: pass an array [n, d], images or a pandas DataFrame.")
     shape = image_shape_of(getattr(x, "shape", ()), "X")
     return (np.asarray(x).reshape(len(x), math.prod(x.shape[1:])) if shape else x), shape
 

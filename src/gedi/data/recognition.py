@@ -42,6 +42,8 @@ def recognise(frame: Any, where: str) -> TableRecipe:
     if not len(frame):
         raise DataError(f"{where} has no rows.")
     recipe = TableRecipe([column_of(frame.iloc[:, i], name) for i, name in enumerate(names)])
+    if not recipe.used and len(frame) == 1:
+        raise DataError(f"{where} has one row, but clusters need at least two: give more rows.")
     if not recipe.used:
         what = "; ".join(f"{column.name!r}: {column.why}" for column in recipe.columns[:5])
         raise DataError(f"{where} has no columns to learn from ({what}): add a column of numbers or categories.")

@@ -52,7 +52,7 @@ def write_page(html: str, path: Path) -> Path:
     if path.is_dir():
         raise DataError(f"{path} is a folder: give a file name for the page.")
     if os.path.lexists(path) and not _is_ours(path):
-        raise DataError(f"{path} already exists and is not a report: choose another --out or remove it.")
+        raise DataError(f"{path} already exists and is not a report: use another name, or remove it.")
     try:
         write_whole(path, html.encode())
     except OSError as error:

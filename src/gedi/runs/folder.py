@@ -89,9 +89,9 @@ def check_new(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(path.name not in left_over for path in folder.iterdir())):
         if (folder / PLAN).exists() and not (folder / MODEL).exists() and not (folder / RESULTS).exists():
             raise RunError(
-                f"{folder} holds an unfinished run: resume it with gedi resume {folder}, or use another --out."
+                f"{folder} holds an unfinished run: resume it with gedi resume {folder}, or use another folder."
             )
-        raise RunError(f"{folder} already exists and will not be overwritten: choose another --out or remove it.")
+        raise RunError(f"{folder} already exists and will not be overwritten: use another folder, or remove it.")
 
 
 @contextmanager

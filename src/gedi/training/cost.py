@@ -28,6 +28,7 @@ TRIAL = 6  # ... if they are cheap
 LONGEST = 16  # longest cycle of terms that a trial covers, in iterations
 LONGEST_ROUND = 1000  # longest cycle of terms that is considered
 LEAST_SHARE, MOST_TIMES = 0.05, 10  # range in which a time budget may scale the iterations of the settings
+ROOM = 1.1  # the next estimate may be a little higher: ask for this many times the shortest time
 CHEAP = 3.0  # if the shortest trial takes less than this many seconds, a longer one is made
 Marks = list[tuple[str, float]]  # the stage and the time at the end of every iteration, and of every stage
 
@@ -41,10 +42,10 @@ class Cost:
     memory: int | None  # peak memory in bytes; None if the system does not report it
 
     def in_words(self, config: TrainingConfig) -> str:
-        """'200 + 600 iterations of 0.11 + 0.35 s, about 4 min, 909 MB of memory'."""
+        """'200 + 600 iterations of 0.11 + 0.35 s, about 4 min to train, 909 MB of memory'."""
         memory = "" if self.memory is None else f", {self.memory / 1e6:,.0f} MB of memory"
         each = " + ".join(f"{self.each[name]:.2g}" for name in _trained(config))
-        return f"{iterations_in_words(config)} of {each} s, about {duration(self.seconds)}{memory}"
+        return f"{iterations_in_words(config)} of {each} s, about {duration(self.seconds)} to train{memory}"
 
     def within(self, minutes: float, config: TrainingConfig) -> tuple[tuple[int, int], Cost]:
         """The iterations of both steps that fit in ``minutes``, in the proportion of ``config``, and their cost."""
@@ -53,10 +54,11 @@ class Cost:
         once = self.seconds - for_all
         share = min(MOST_TIMES, (60 * minutes - once) / for_all) if for_all else 1.0
         if share < LEAST_SHARE:
-            shortest = duration(once + LEAST_SHARE * for_all)
+            shortest = once + LEAST_SHARE * for_all
+            enough = math.ceil(ROOM * shortest / 6) / 10
             raise ConfigError(
                 f"--minutes {minutes:g} is too short: even {100 * LEAST_SHARE:g} % of {iterations_in_words(config)} "
-                f"takes about {shortest}."
+                f"takes about {duration(shortest)}. Use --minutes {enough:g} or more."
             )
         scaled = (math.ceil(share * n1), math.ceil(share * n2))
         return scaled, replace(self, seconds=once + self.each["step1"] * scaled[0] + self.each["step2"] * scaled[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from gedi.data.neighbours import main_directions, nearest_neighbours
 from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig
 from gedi.training.evidence import best_mixture, explained
+from gedi.training.progress import Progress
 from gedi.training.start import NEIGHBOURS, Graph, graph_of
 
 MOST_ROWS = 1_500  # if there are more, a random subset of this size is used
@@ -36,7 +37,9 @@ FLOOR = 0.01  # eigenvalues closer to 1 than this count as about 1
 STABLE, CLEAR = 0.6, 0.9  # lowest agreement of stable clusters, and of clear ones
 MARGIN = 0.02  # with categories: a runner-up whose score is closer than this might as well be right
 NOTHING = "no clear clusters"
+DOING = "looking for the number of clusters"  # in progress lines
 
+Report = Callable[[Progress], None]
 Halves = list[tuple[tuple[np.ndarray, np.ndarray], list[Graph]]]  # per split, both halves and their graphs
 
 
@@ -82,13 +85,15 @@ def find_number(
     words: Sequence[Sequence[int]] = (),
     table: TableRecipe | None = None,
     scaler: Scaler | None = None,
+    report: Report | None = None,
 ) -> Number:
     """The number of clusters of checked rows [n, d]; the same rows and seed give the same number.
 
     *Stability* (Lange et al., 2004) decides first: both halves of the rows are clustered, and the clusters are extended
     to all rows. Real clusters are found in both halves; others depend on which rows were drawn. ``words`` are the
     feature indices of every category: see `evidence_of_table` for what else decides with them, and `evidence_of_graph`
-    without. ``table`` says which numbers stand for gaps. ``scaler`` is that of the rows, if it is known.
+    without. ``table`` says which numbers stand for gaps. ``scaler`` is that of the rows, if it is known; ``report`` is
+    told how far the search has come.
     """
     if "symbolic" in config.objective:
         raise ConfigError("A constraint fixes the number of clusters: give n_clusters instead of auto.")
@@ -101,11 +106,13 @@ def find_number(
         return Number(min(2, len(rows)), None, NOTHING, 0.0, {})
     most = min(MOST, len(rows) // ROWS_EACH)
     if words:
-        return judge(evidence_of_table(rows.astype(np.float64), words, min(EVERY, most), rng), MARGIN)
-    return judge(evidence_of_graph(main_directions(rows).astype(np.float64), most, rng))
+        return judge(evidence_of_table(rows.astype(np.float64), words, min(EVERY, most), rng, report), MARGIN)
+    return judge(evidence_of_graph(main_directions(rows).astype(np.float64), most, rng, report))
 
 
-def evidence_of_graph(rows: np.ndarray, most: int, rng: np.random.Generator) -> dict[int, Evidence]:
+def evidence_of_graph(
+    rows: np.ndarray, most: int, rng: np.random.Generator, report: Report | None = None
+) -> dict[int, Evidence]:
     """Cuts of the graph of neighbours and Gaussian mixtures of both halves; and the *eigengap* (von Luxburg, 2007).
 
     If k clusters are nearly separate in the graph of neighbours, k of its eigenvalues are near 1, and the next is
@@ -114,11 +121,15 @@ def evidence_of_graph(rows: np.ndarray, most: int, rng: np.random.Generator) -> 
     gaps, halves = eigengaps(rows, most), split(rows, most, rng)
     many = sorted((k for k in gaps if k > EVERY), key=lambda k: -gaps[k])[:3]
     tried = [k for k in gaps if k <= EVERY or k in many]
-    return {k: Evidence(agreement(rows, halves, k), PER_GAP * float(np.log(gaps[k]))) for k in tried}
+    return {k: Evidence(agreement(rows, halves, k), PER_GAP * float(np.log(gaps[k]))) for k in _told(tried, report)}
 
 
 def evidence_of_table(
-    x: np.ndarray, words: Sequence[Sequence[int]], most: int, rng: np.random.Generator
+    x: np.ndarray,
+    words: Sequence[Sequence[int]],
+    most: int,
+    rng: np.random.Generator,
+    report: Report | None = None,
 ) -> dict[int, Evidence]:
     """Mixtures of Gaussians and frequencies of words, fitted to each half and judged by the *likelihood* of the other.
 
@@ -128,7 +139,7 @@ def evidence_of_table(
     """
     rows, found = explained(x, words), {}
     halves = [rng.permutation(len(x)) % 2 == 0 for _ in range(SPLITS)]
-    for k in range(1, most + 1):
+    for k in _told(range(1, most + 1), report):
         agreed, likely = [], []
         for half in halves:
             joints = [best_mixture(rows.at(some), x[some], k, tries=TRIES).log_joint(rows) for some in (half, ~half)]
@@ -139,6 +150,15 @@ def evidence_of_table(
         found[k] = Evidence(float(np.mean(agreed)), PER_NAT * float(np.mean(likely)))
     single = found.pop(1)
     return {k: Evidence(one.agreement, one.bonus - single.bonus) for k, one in found.items()}
+
+
+def _told(numbers: Iterable[int], report: Report | None) -> Iterator[int]:
+    """The numbers to try, one by one. Each takes longer than those before it, in proportion to its size."""
+    tried = list(numbers)
+    for i, k in enumerate(tried):
+        if report is not None:
+            report(Progress(DOING, sum(tried[:i]), sum(tried)))
+        yield k
 
 
 def judge(found: dict[int, Evidence], margin: float = 0.0) -> Number:

@@ -30,7 +30,7 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def progress_line(console: Console | None = None) -> Iterator[Callable[[Progress], None]]:
+def progress_line(console: Console | None = None) -> Iterator[ProgressLine]:
     """Yield the callback that shows a run's progress on ``console`` (default: standard error)."""
     from rich.console import Console
 
@@ -58,8 +58,7 @@ class ProgressLine:
             self._doing, self._began, self._first = progress.doing, now, progress.iteration
         if 0 < progress.total == progress.iteration:
             taken = duration(now - self._began)
-            self.close()
-            self._print(f"{progress.doing}: done, {progress.iteration:,} iterations in {taken}")
+            self.say(f"{progress.doing}: done, {progress.iteration:,} iterations in {taken}")
         elif now - self._shown >= self._wait:
             self._shown = now
             self._show(self._in_words(progress, now))
@@ -92,6 +91,11 @@ class ProgressLine:
 
     def _print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        self.close()
+        self._print(text)
 
     def close(self) -> None:
         """Remove the line that is rewritten."""
