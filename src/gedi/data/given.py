@@ -35,7 +35,10 @@ def as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:
     if x is None or (isinstance(x, Mapping) and not hasattr(x, "shape")):  # some sparse arrays are mappings
         raise DataError(f"X is {type(x).__name__}, not rows: pass an array [n, d], images or a pandas DataFrame.")
     shape = image_shape_of(getattr(x, "shape", ()), "X")
-    return (np.asarray(x).reshape(len(x), math.prod(x.shape[1:])) if shape else x), shape
+    if shape is None:
+        return x, None
+    images = np.asarray(x)
+    return images.reshape(len(images), math.prod(images.shape[1:])), shape
 
 
 def is_frame(x: Any) -> bool:

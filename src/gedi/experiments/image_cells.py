@@ -21,7 +21,7 @@ from gedi.training.state import TRAINED
 TITLES = {"svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 SHAPE = (32, 32, 3)
 LAPTOP = "images"  # the preset of the laptop scale
-LAPTOP_ITERATIONS = 700  # of step 2: about 5 minutes on one core; `benchmarks/photos.py` trains for longer
+LAPTOP_ITERATIONS = 500  # of step 2: about 4 minutes on one core; `benchmarks/photos.py` trains for longer
 
 
 class Row(NamedTuple):
