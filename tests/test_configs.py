@@ -9,7 +9,7 @@ from gedi.cli import build_parser
 from gedi.commands.fit import _config_file
 from gedi.experiments import budget
 from gedi.experiments.configs import files, write
-from gedi.experiments.image_cells import ImageCell, cells_of
+from gedi.experiments.image_cells import ImageCell, image_cells
 from gedi.training.presets import configure
 
 FOLDER = Path(__file__).parent.parent / "configs"
@@ -19,7 +19,7 @@ MADE = files()
 def cell_of(path) -> ImageCell:
     scale, name = path.split("/")
     _, data, row = name.removesuffix(".yaml").split("-", 2)
-    (cell,) = cells_of(budget(scale, 1, laptop_seeds=1), data, row)
+    (cell,) = image_cells(budget(scale, 1, laptop_seeds=1), data, row)
     return cell
 
 

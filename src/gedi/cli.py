@@ -40,10 +40,10 @@ from gedi.training.presets import PRESETS
 
 # By name: importing the classes imports torch, and a mistyped command should not wait for that.
 EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
-DATA = "a name (see: gedi datasets), a .csv, .tsv, .xlsx, .parquet, .npy or .npz file, or a folder of images"
+DATA_HELP = "a name (see: gedi datasets), a .csv, .tsv, .xlsx, .parquet, .npy or .npz file, or a folder of images"
 RUN = "folder of a trained run"
 SKIP = "leave out image files that cannot be read, instead of stopping"
-SEED = "whole number; the same seed gives the same result (default: 0)"
+SEED_HELP = "whole number; the same seed gives the same result (default: 0)"
 PRESET = "named settings (default: chosen from the data's shape)"
 SAVE_EVERY = "time between checkpoints (default: 30)"
 START = "start with: gedi demo, or: gedi fit rows.csv --n-clusters 5 --out my-run"
@@ -86,12 +86,12 @@ def build_parser() -> Parser:
 
     demo = command("demo", run_demo, "compare GEDI with others on moons, circles and digits", "gedi demo")
     demo.add_argument("--out", default="gedi-demo", help="folder for pictures and numbers (default: gedi-demo)")
-    demo.add_argument("--seed", type=seed, default=0, help=SEED)
+    demo.add_argument("--seed", type=seed, default=0, help=SEED_HELP)
     named(demo, "preset", PRESETS, PRESET)
 
     fit = command("fit", run_fit, "train on DATA", "gedi fit rows.csv --n-clusters 5 --out my-run")
     data = fit.add_argument_group("data")
-    data.add_argument("data", metavar="DATA", help=DATA)
+    data.add_argument("data", metavar="DATA", help=DATA_HELP)
     data.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to exclude")
     data.add_argument("--label-column", metavar="COLUMN", help="column of labels, used for evaluation only")
     data.add_argument("--raw", action="store_true", help="refuse tables that hold anything but numbers")
@@ -105,7 +105,7 @@ def build_parser() -> Parser:
     model.add_argument("--outliers", type=share, default=0.0, metavar="SHARE", help=help)
     model.add_argument("--minutes", type=minutes, metavar="M", help="train for about M minutes (docs/runs.md)")
     model.add_argument("--constraint", metavar="FILE", help="rule that consecutive rows must satisfy (docs/logic.md)")
-    model.add_argument("--seed", type=seed, default=0, help=SEED)
+    model.add_argument("--seed", type=seed, default=0, help=SEED_HELP)
     run = fit.add_argument_group("run")
     run.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
     run.add_argument("--resume", action="store_true", help="resume RUN if it exists, or start it")
@@ -127,7 +127,7 @@ def build_parser() -> Parser:
         "predict", run_predict, "write each row's cluster, probability, log density and OOD score", example
     )
     predict.add_argument("model", metavar="RUN", help=RUN)
-    predict.add_argument("data", metavar="DATA", help=DATA)
+    predict.add_argument("data", metavar="DATA", help=DATA_HELP)
     predict.add_argument("--out", required=True, metavar="FILE", help=".csv, .parquet or .npz")
     predict.add_argument("--embed", action="store_true", help="add the embedding")
     predict.add_argument("--keep", action="store_true", help="add the columns of DATA")
@@ -138,7 +138,7 @@ def build_parser() -> Parser:
     sample.add_argument("model", metavar="RUN", help=RUN)
     sample.add_argument("-n", type=int, default=64, metavar="N", help="how many (default: 64)")
     sample.add_argument("--out", required=True, metavar="FILE", help=".npz, .csv, .parquet or .png")
-    sample.add_argument("--seed", type=seed, default=0, help=SEED)
+    sample.add_argument("--seed", type=seed, default=0, help=SEED_HELP)
     sample.add_argument("--fresh", action="store_true", help="start new chains instead of continuing those of training")
     sample.add_argument("--steps", type=natural, default=100, metavar="N", help="steps of each chain (default: 100)")
     sample.add_argument(
@@ -156,7 +156,7 @@ def build_parser() -> Parser:
 
     evaluate = command("eval", run_eval, "print metrics as JSON", "gedi eval run moons --ood circles")
     evaluate.add_argument("model", metavar="RUN", help=RUN)
-    evaluate.add_argument("data", metavar="DATA", help=DATA)
+    evaluate.add_argument("data", metavar="DATA", help=DATA_HELP)
     evaluate.add_argument("--labels", metavar="COLUMN", help="column that holds the labels")
     evaluate.add_argument("--ood", metavar="DATA2", help="out-of-distribution data: adds AUROC")
     evaluate.add_argument("--skip-broken", action="store_true", help=SKIP)

@@ -39,7 +39,14 @@ if TYPE_CHECKING:
     from gedi.training.model import TrainedModel
 
 # Parameters saved in a run.
-KEPT = {"preset": str, "method": str, "n_init": int, "outliers": float, "training": dict, "random_state": int}
+KEPT_PARAMETERS = {
+    "preset": str,
+    "method": str,
+    "n_init": int,
+    "outliers": float,
+    "training": dict,
+    "random_state": int,
+}
 
 
 class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, BaseEstimator):
@@ -374,7 +381,7 @@ def _given(model: TrainedModel) -> dict[str, Any]:
     if not isinstance(model.results.get("asked"), dict):
         return given
     asked: dict[str, Any] = model.results["asked"]
-    given |= {name: asked[name] for name, kind in KEPT.items() if type(asked.get(name)) is kind}
+    given |= {name: asked[name] for name, kind in KEPT_PARAMETERS.items() if type(asked.get(name)) is kind}
     if asked.get("random_state", model.seed) is None:
         given["random_state"] = None
     rule = getattr(model.config.objective.get("symbolic"), "rule", None)

@@ -279,7 +279,7 @@ def test_a_setting_may_come_before_the_data(home, tmp_path, gedi, tiny):
 
 
 def test_predict_in_blocks_agrees_with_predict_at_once(home, tmp_path, gedi, monkeypatch, x):
-    monkeypatch.setattr(files, "MANY_ROWS", 7)
+    monkeypatch.setattr(files, "BLOCK_ROWS", 7)
     model = runs.load(home / "run")
     np.save(tmp_path / "rows.npy", x)
     assert gedi("predict", home / "run", tmp_path / "rows.npy", "--out", tmp_path / "p.npz", "--embed") == 0

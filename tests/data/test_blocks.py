@@ -17,7 +17,7 @@ IMAGES = rng.integers(0, 256, (53, 4, 4, 3), dtype=np.uint8)
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch, tmp_path):
     """Pretend that ten rows are many."""
-    monkeypatch.setattr(files, "MANY_ROWS", 10)
+    monkeypatch.setattr(files, "BLOCK_ROWS", 10)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 

@@ -16,7 +16,7 @@ def in_cells(monkeypatch):
     """As if 50 rows were too many to compare all of them."""
     monkeypatch.setattr(neighbours, "EXACT_ROWS", 50)
     monkeypatch.setattr(neighbours, "CELL_ROWS", 20)
-    monkeypatch.setattr(neighbours, "CELLS", 8)
+    monkeypatch.setattr(neighbours, "CELLS_SEARCHED", 8)
 
 
 def points(n, d=3):
@@ -37,7 +37,7 @@ def test_few_rows_are_compared_exactly():
 def test_cells_find_nearly_all_neighbours_and_their_distances(in_cells, monkeypatch):
     x = points(2000)
     for at_once in (1 << 23, 5000):  # in blocks, too
-        monkeypatch.setattr(neighbours, "AT_ONCE", at_once)
+        monkeypatch.setattr(neighbours, "DISTANCES_AT_ONCE", at_once)
         places, distances = nearest_neighbours(x, 6)
         right = exact(x, 6)
         found = np.mean([len(np.intersect1d(a, b)) for a, b in zip(places, right[0], strict=True)]) / 6

@@ -101,7 +101,7 @@ def test_others_may_read_it_if_the_umask_allows(tmp_path):
 )
 def test_a_bad_path_is_refused_before_anything_is_written(tmp_path, name, expected):
     (tmp_path / "link.csv").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DataError, match=expected), new_file(tmp_path / name, output.TABLES):
+    with pytest.raises(DataError, match=expected), new_file(tmp_path / name, output.OUTPUT_SUFFIXES):
         pytest.fail("it was not refused")
 
 

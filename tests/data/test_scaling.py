@@ -141,7 +141,7 @@ def test_blocks_do_not_change_the_numbers(monkeypatch, mode):
     x = rows(n=25)
     scaler = Scaler().fit(x, mode=mode)
     whole = scaler.transform(x)
-    monkeypatch.setattr("gedi.data.scaling.BLOCK", 7)
+    monkeypatch.setattr("gedi.data.scaling.NUMBERS_AT_ONCE", 7)
     assert np.array_equal(scaler.transform(x), whole)
     in_blocks = Scaler().fit(x, mode=mode)
     assert np.allclose(in_blocks.centre, scaler.centre, rtol=1e-14) and np.allclose(in_blocks.scale, scaler.scale)
@@ -154,7 +154,7 @@ def test_small_types_and_maps_scale_to_the_numbers_of_doubles(monkeypatch, tmp_p
     x = np.random.default_rng(0).integers(0, 256, (301, 17))
     x[0, 0], x[1, 0] = 0, 255
     x = x.astype("uint8") if kind == "uint8" else (x / 7).astype(kind)
-    monkeypatch.setattr("gedi.data.scaling.BLOCK", 200)
+    monkeypatch.setattr("gedi.data.scaling.NUMBERS_AT_ONCE", 200)
     whole = Scaler().fit(x.astype(np.float64), mode=mode)
     if mapped:
         np.save(tmp_path / "x.npy", x)

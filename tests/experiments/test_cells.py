@@ -16,7 +16,7 @@ from gedi.experiments.cells import (
     cell_data,
     fit_seed,
     kmeans_labels,
-    measure,
+    measure_cell,
     prepared,
     read_cells,
     run_cells,
@@ -29,7 +29,7 @@ SMALL = Cell("moons", 2, preset="smoke", rows=120, iterations=5)
 
 
 class Fake:
-    """Stands in for `measure` and records its calls."""
+    """Stands in for `measure_cell` and records its calls."""
 
     def __init__(self, stop_after=None):
         self.calls, self.stop_after = [], stop_after
@@ -144,7 +144,7 @@ def test_several_changes_make_one_variant():
 
 def test_worker_processes_give_the_keys_and_numbers_of_one_process(tmp_path):
     both = [SMALL, replace(SMALL, dataset="circles")]
-    alone = [measure(cell) for cell in both]
+    alone = [measure_cell(cell) for cell in both]
     together = run_cells(both, tmp_path, 2, print)
     for one, other in zip(alone, together.values(), strict=True):
         assert one["key"] == other["key"]
@@ -152,7 +152,7 @@ def test_worker_processes_give_the_keys_and_numbers_of_one_process(tmp_path):
 
 
 def test_a_measured_cell_says_what_and_how():
-    measured = measure(SMALL)
+    measured = measure_cell(SMALL)
     scores = {"nmi", "ami", "accuracy", "ari", "nmi_batch64", "objective", "seconds", "gradient_evaluations"}
     assert scores | {"auroc_uniform", "auroc_shuffled", "candidates"} <= measured.keys()
     assert 0 <= measured["auroc_uniform"] <= 1 and 0 <= measured["auroc_shuffled"] <= 1
@@ -167,23 +167,23 @@ def test_a_diverged_cell_is_recorded_as_one_cluster(monkeypatch):
         raise DivergedError("Training diverged in step1.")
 
     monkeypatch.setattr(cells_module, "_fit_gedi", diverge)
-    measured = measure(SMALL)
+    measured = measure_cell(SMALL)
     assert measured["diverged"] == "Training diverged in step1."
     assert measured["nmi"] == 0.0 and set(measured["labels"]) == {0}
 
 
 def test_only_a_density_is_scored_as_one():
-    assert "auroc_uniform" not in measure(replace(SMALL, variant="no density"))
-    assert "auroc_uniform" not in measure(Cell("moons", 2, method="kmeans", rows=100))
+    assert "auroc_uniform" not in measure_cell(replace(SMALL, variant="no density"))
+    assert "auroc_uniform" not in measure_cell(Cell("moons", 2, method="kmeans", rows=100))
 
 
 def test_random_labels_have_the_sizes_of_the_clusters_and_agree_with_nothing(fake_fits):
     fake_fits(lambda cell, y: y)
-    measured = measure(Cell("digits", 10, preset="smoke"))
+    measured = measure_cell(Cell("digits", 10, preset="smoke"))
     assert measured["nmi"] == 1.0
     assert measured["random_labels"]["nmi"] < 0.05 and abs(measured["random_labels"]["ami"]) < 0.02
     fake_fits(lambda cell, y: np.zeros_like(y))
-    assert measure(Cell("digits", 10, preset="smoke"))["random_labels"]["accuracy"] == pytest.approx(0.1, abs=0.01)
+    assert measure_cell(Cell("digits", 10, preset="smoke"))["random_labels"]["accuracy"] == pytest.approx(0.1, abs=0.01)
 
 
 def test_the_untrained_encoder_is_the_net_that_gedi_starts_from(tmp_path):
@@ -201,12 +201,12 @@ def test_the_untrained_encoder_is_the_net_that_gedi_starts_from(tmp_path):
 
 
 def test_jem_finds_one_cluster():
-    assert measure(replace(SMALL, method="jem"))["nmi"] == 0.0
+    assert measure_cell(replace(SMALL, method="jem"))["nmi"] == 0.0
 
 
 @pytest.mark.parametrize("method", ["kmeans", "spectral", "ward"])
 def test_baselines_label_test_points(method):
-    measured = measure(Cell("moons", 2, method=method, rows=300, noise=0.03))
+    measured = measure_cell(Cell("moons", 2, method=method, rows=300, noise=0.03))
     assert set(measured["labels"]) == {0, 1} and measured["nmi"] > 0.1
     assert (measured["nmi"] > 0.99) == (method == "spectral")
 

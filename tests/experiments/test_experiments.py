@@ -17,12 +17,12 @@ from gedi.errors import ConfigError, DataError
 from gedi.experiments import EXPERIMENTS, budget, cells, find, paper, table1, table_mixed, table_parts
 from gedi.experiments.cells import Cell, DivergedError, cell_data
 from gedi.experiments.fig_landscapes import draw_landscape
-from gedi.experiments.image_cells import ROWS, cells_of
+from gedi.experiments.image_cells import ROWS, image_cells
 from gedi.experiments.plots import in_order_of_appearance
-from gedi.experiments.table1 import BestOf, differences
+from gedi.experiments.table1 import BestOf, setting_differences
 from gedi.experiments.table_parts import VARIANTS
-from gedi.experiments.table_stability_divergence import stability
-from gedi.experiments.tabulate import mean_std, settings_names, summary
+from gedi.experiments.table_stability_divergence import counts_of_runs
+from gedi.experiments.tabulate import mean_std, settings_names, statistics_of
 from gedi.report.measures import walk_paths
 from gedi.training.config import check
 from gedi.training.methods import METHODS
@@ -139,7 +139,7 @@ def test_the_best_of_several_fits_is_that_with_the_lowest_objective(monkeypatch)
 
     monkeypatch.setattr(cells, "_fit_gedi", fit)
     cell = BestOf("paper-moons", 2, seed=1, preset="paper", rows=100)
-    measured = table1.measure(cell)
+    measured = table1.measure_best(cell)
     assert measured["nmi"] == 1 and measured["objective"] == 0.1 and measured["key"] == cell.key
     assert [run["objective"] for run in measured["runs"]] == list(objectives.values())
     assert cell.key != cell.independent()[0].key and "runs" in cell.settings()
@@ -177,7 +177,7 @@ def test_experiments_share_cells(tmp_path, fits):
 
 def test_every_part_is_a_change_of_its_own_where_the_default_has_the_part():
     def changed(name):
-        settings = {variant: table_parts.cells_of(LAPTOP, name, variant)[0].settings() for variant in VARIANTS}
+        settings = {variant: table_parts.part_cells(LAPTOP, name, variant)[0].settings() for variant in VARIANTS}
         return {variant for variant in VARIANTS if settings[variant] != settings["full"]}, settings
 
     toys_changed, settings = changed("moons")
@@ -187,14 +187,14 @@ def test_every_part_is_a_change_of_its_own_where_the_default_has_the_part():
     assert digits_changed == set(VARIANTS) - {"full", "no DAM"}  # its default has no walks
     for name in table_parts.DATA:
         for variant in VARIANTS:
-            for cell in table_parts.cells_of(LAPTOP, name, variant):
+            for cell in table_parts.part_cells(LAPTOP, name, variant):
                 if cell.dataset != "mnist":
                     check(cell.config())
 
 
 def test_what_the_parts_leave_out():
     def config(variant):
-        return table_parts.cells_of(LAPTOP, "moons", variant)[0].config()
+        return table_parts.part_cells(LAPTOP, "moons", variant)[0].config()
 
     alone = config("no density")
     assert "generative" not in alone.objective and not alone.step1.iterations and "walks" not in alone.heads.starts
@@ -209,7 +209,7 @@ def test_what_the_parts_leave_out():
 
 
 def test_the_parts_have_fewer_seeds_on_mnist_and_leave_it_out_where_it_is_missing(tmp_path, fits, monkeypatch):
-    seeds = {name: len(table_parts.cells_of(LAPTOP, name, "full")) for name in table_parts.DATA}
+    seeds = {name: len(table_parts.part_cells(LAPTOP, name, "full")) for name in table_parts.DATA}
     assert seeds.pop("MNIST, 10,000 images") == 1 and set(seeds.values()) == {5}
     monkeypatch.setenv("GEDI_DATA", str(tmp_path))
     outcome = EXPERIMENTS["table-parts"].run("smoke", 1, tmp_path / "out", 1, print)
@@ -248,12 +248,12 @@ def test_every_method_has_gedis_views_and_iterations_and_swav_its_heads(data):
 
 
 def test_differences_come_from_the_settings():
-    listed = " ".join(differences(preset("paper", n_features=2), preset(None, n_features=2)))
+    listed = " ".join(setting_differences(preset("paper", n_features=2), preset(None, n_features=2)))
     assert "sampler.step 1.0 → unset" in listed
     assert "dam.radius 0.03 → from the data" in listed
     assert "objective.clustering.weight 1000.0 →" in listed
     same = preset(None, n_features=2)
-    assert differences(same, preset(None, n_features=2)) == []
+    assert setting_differences(same, preset(None, n_features=2)) == []
 
 
 def test_digits_for_real(tmp_path):
@@ -296,7 +296,7 @@ def test_equal_partitions_get_equal_colours():
 
 def test_cells_share_the_name_of_their_settings_only_if_they_share_the_settings():
     two = budget("laptop", 2, laptop_seeds=1)
-    cells = [cell for data in ("svhn", "cifar10", "cifar100") for row in ROWS for cell in cells_of(two, data, row)]
+    cells = [cell for data in ("svhn", "cifar10", "cifar100") for row in ROWS for cell in image_cells(two, data, row)]
     names = settings_names(cells)
     for cell in cells:
         assert names[cell] == names[replace(cell, seed=1 - cell.seed)]
@@ -307,7 +307,7 @@ def test_cells_share_the_name_of_their_settings_only_if_they_share_the_settings(
 def test_at_the_paper_scale_jem_and_swav_have_the_papers_settings_without_the_guard():
     smoke, laptop, full = (budget(scale, 1, laptop_seeds=1) for scale in ("smoke", "laptop", "paper"))
     for row in ("jem", "swav"):
-        cells = [table1.cells_of(scale, "moons", row)[0] for scale in (smoke, laptop, full)]
+        cells = [table1.toy_cells(scale, "moons", row)[0] for scale in (smoke, laptop, full)]
         assert [(cell.preset, cell.guarded) for cell in cells] == [("smoke", True), (None, True), ("paper", False)]
 
 
@@ -324,7 +324,7 @@ def test_a_template_becomes_one_cell_per_seed():
 
 
 def test_summary_over_seeds():
-    group = summary([{"nmi": 0.9, "objective": None}, {"nmi": 1.0, "diverged": "x"}])
+    group = statistics_of([{"nmi": 0.9, "objective": None}, {"nmi": 1.0, "diverged": "x"}])
     assert group["nmi"]["mean"] == pytest.approx(0.95) and group["nmi"]["min"] == 0.9
     assert group["nmi"]["std"] == pytest.approx(np.std([0.9, 1.0], ddof=1))
     assert "objective" not in group and mean_std(group, "objective") == "–"
@@ -378,7 +378,7 @@ def test_stability_counts_what_went_wrong():
         {"guard": [event | far], "largest": {"generative": 9.0, "energy_size": 100.0}},
         {"guard": [event | gone, event | gone | {"action": "stopped"}], "diverged": "it diverged"},
     ]
-    counted = stability(runs)
+    counted = counts_of_runs(runs)
     assert (counted["runs"], counted["non_finite"], counted["rolled_back"], counted["aborted"]) == (3, 1, 2, 1)
     assert (counted["largest_gap"], counted["largest_log_density"]) == (9.0, 10.0)
 
@@ -402,7 +402,7 @@ def test_the_table_of_mnist_lists_gedi_beside_swav_and_k_means_of_pixels(tmp_pat
 
 
 def test_the_table_of_mixed_columns_compares_the_table_itself_with_one_hot_columns(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_mixed, "ROWS", 60)
+    monkeypatch.setattr(table_mixed, "TABLE_SIZE", 60)
     outcome = EXPERIMENTS["table-mixed"].run("smoke", 1, tmp_path, 1, print)
     assert [row[0] for row in outcome.rows] == ["customers"] * 4 + ["words and noise"] * 4
     content = json.loads((tmp_path / "table-mixed.json").read_text(encoding="utf-8"))

@@ -14,13 +14,13 @@ from gedi.experiments import EXPERIMENTS, budget, scores, tabulate
 from gedi.experiments import cells as cells_module
 from gedi.experiments.cells import CELLS, MODELS, read_cells, run_cells
 from gedi.experiments.image_cells import (
-    BASELINES,
+    BASELINE_ROWS,
     LAPTOP_ITERATIONS,
     ROWS,
     ImageCell,
-    cells_of,
     hold_to,
-    measure,
+    image_cells,
+    measure_images,
     passes,
     per_iteration,
 )
@@ -102,7 +102,7 @@ def test_missing_weights_are_reported_before_the_first_fit(images, tmp_path, mon
 
 @pytest.mark.parametrize("data", CLASSES)
 def test_every_scale_has_its_preset(data):
-    (on_laptop,), (on_paper,) = cells_of(LAPTOP, data, "gedi"), cells_of(PAPER, data, "gedi")
+    (on_laptop,), (on_paper,) = image_cells(LAPTOP, data, "gedi"), image_cells(PAPER, data, "gedi")
     assert on_paper.config() == preset(f"paper-{data}", n_features=2)
     laptop = preset("images", n_features=2)
     laptop.augment.flip = data != "svhn"  # digits are not mirrored
@@ -113,7 +113,7 @@ def test_every_scale_has_its_preset(data):
 
 @pytest.mark.parametrize(("row", "stage"), [("jem", "step1"), ("barlow", "step2"), ("swav", "step2")])
 def test_at_the_paper_scale_a_baseline_trains_for_one_step(row, stage):
-    (cell,) = cells_of(PAPER, "cifar10", row)
+    (cell,) = image_cells(PAPER, "cifar10", row)
     config = cell.config()
     lengths = {name: getattr(config, name).iterations for name in ("step1", "step2")}
     assert lengths == {"step1": 0, "step2": 0} | {stage: 70_000}
@@ -122,17 +122,17 @@ def test_at_the_paper_scale_a_baseline_trains_for_one_step(row, stage):
 def test_the_papers_ablation_is_the_same_whatever_the_preset_is():
     for scale in (LAPTOP, PAPER):
         with_nf, no_nf, two = (
-            cells_of(scale, "svhn", row)[0].config() for row in ("with-nf", "no-nf", "no-nf-2-encoders")
+            image_cells(scale, "svhn", row)[0].config() for row in ("with-nf", "no-nf", "no-nf-2-encoders")
         )
         assert ["negative_free" in config.objective for config in (with_nf, no_nf, two)] == [True, False, False]
         assert [config.net.two_encoders for config in (with_nf, no_nf, two)] == [False, False, True]
         assert with_nf.objective["generative"].every > 0 and no_nf.objective["generative"].every > 0
-    assert cells_of(PAPER, "svhn", "with-nf")[0].key == cells_of(PAPER, "svhn", "gedi")[0].key
+    assert image_cells(PAPER, "svhn", "with-nf")[0].key == image_cells(PAPER, "svhn", "gedi")[0].key
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row != "gedi"])
 def test_on_a_laptop_all_rows_cost_what_gedi_costs(row):
-    config, gedi = (cells_of(LAPTOP, "cifar10", r)[0].config() for r in (row, "gedi"))
+    config, gedi = (image_cells(LAPTOP, "cifar10", r)[0].config() for r in (row, "gedi"))
     assert passes(config) == pytest.approx(passes(gedi), rel=0.01)
     assert config.augment == gedi.augment
 
@@ -160,18 +160,18 @@ def test_passes_are_counted_as_the_engine_makes_them(kind, density):
 
 def test_cells_know_their_row_and_differ():
     two = budget("smoke", 2, laptop_seeds=1)
-    cells = [cell for data in CLASSES for row in (*ROWS, *BASELINES) for cell in cells_of(two, data, row)]
+    cells = [cell for data in CLASSES for row in (*ROWS, *BASELINE_ROWS) for cell in image_cells(two, data, row)]
     assert len({cell.picture(Path("out")) for cell in cells}) == len(cells) == 60
-    assert all(cells_of(two, cell.dataset, cell.row)[cell.seed] == cell for cell in cells)
+    assert all(image_cells(two, cell.dataset, cell.row)[cell.seed] == cell for cell in cells)
 
 
 def test_workers_can_be_sent_what_they_measure(tmp_path):
-    sent = pickle.loads(pickle.dumps(partial(measure, out=tmp_path)))
-    assert sent.func is measure and sent.keywords == {"out": tmp_path}
+    sent = pickle.loads(pickle.dumps(partial(measure_images, out=tmp_path)))
+    assert sent.func is measure_images and sent.keywords == {"out": tmp_path}
 
 
 def test_a_real_fit_is_kept_and_later_measured_for_fid_without_fitting_again(images, tmp_path, monkeypatch):
-    (first,) = run_cells([CELL], tmp_path, 1, print, measure=partial(measure, out=tmp_path)).values()
+    (first,) = run_cells([CELL], tmp_path, 1, print, measure=partial(measure_images, out=tmp_path)).values()
     assert "diverged" not in first and CELL.picture(tmp_path).is_file()
     expected = {
         "probe",
@@ -190,7 +190,7 @@ def test_a_real_fit_is_kept_and_later_measured_for_fid_without_fitting_again(ima
     monkeypatch.setenv(INCEPTION, "inception.pth")
     monkeypatch.setattr(scores, "inception_fid", lambda real, fake, path: float(len(fake)))
     monkeypatch.setattr(cells_module, "_fit_gedi", None)
-    again = measure(CELL, out=tmp_path)
+    again = measure_images(CELL, out=tmp_path)
     assert again["fid_fresh"] == scores.FRESH
     assert {name: again[name] for name in first} == first
 

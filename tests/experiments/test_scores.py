@@ -12,7 +12,7 @@ from gedi.data import Scaler, load
 from gedi.experiments import cells as cells_module
 from gedi.experiments import scores
 from gedi.experiments.cells import Cell, CellData, cell_data, some
-from gedi.experiments.image_cells import ImageCell, measure
+from gedi.experiments.image_cells import ImageCell, measure_images
 from gedi.experiments.scores import (
     of_foreign,
     of_image_fit,
@@ -81,7 +81,7 @@ def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(o
 
     oracle.has_clusters = False
     monkeypatch.setattr(cells_module, "_fit_gedi", fit)
-    measured = measure(ImageCell("svhn", 10, method="jem", preset="smoke", rows=300))
+    measured = measure_images(ImageCell("svhn", 10, method="jem", preset="smoke", rows=300))
     assert measured["nmi"] == measured["accuracy"] == pytest.approx(1.0)
     assert len(measured["labels"]) == 300 and len(set(measured["labels"])) == 10
 
@@ -95,7 +95,7 @@ def test_a_diverged_fit_gets_no_numbers_of_the_raw_rows(monkeypatch):
         raise DivergedError("Training diverged in step1.")
 
     monkeypatch.setattr(cells_module, "_fit_gedi", diverge)
-    measured = cells_module.measure(Cell("digits", 10, preset="smoke", rows=100), more=of_representation)
+    measured = cells_module.measure_cell(Cell("digits", 10, preset="smoke", rows=100), more=of_representation)
     assert measured["nmi"] == 0.0 and "probe" not in measured and "nmi_of_representation" not in measured
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from gedi.errors import DataError
 from gedi.experiments import EXPERIMENTS
-from gedi.experiments.table_anomaly import COLUMNS, AnomalyCell, read_table, split
+from gedi.experiments.table_anomaly import SCORES_SHOWN, AnomalyCell, read_anomalies, split_rows
 
 TABLE = EXPERIMENTS["table-anomaly"]
 
@@ -24,14 +24,14 @@ def test_it_has_the_auroc_of_every_score_its_mean_and_its_rank(folder, tmp_path)
     rows = {row[0]: dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows}
     assert list(rows) == ["1_far", "mean AUROC", "mean rank"] and rows["1_far"]["rows"] == "200 x 3"
     assert rows["1_far"]["kNN distance"] == rows["1_far"]["GEDI, combined"] == "1.00"
-    assert rows["mean AUROC"]["isolation forest"] == "1.000" and all(rows["mean rank"][title] for title in COLUMNS)
+    assert rows["mean AUROC"]["isolation forest"] == "1.000" and all(rows["mean rank"][title] for title in SCORES_SHOWN)
     again = []
     TABLE.run("smoke", None, tmp_path / "out", 1, again.append, data=folder)
     assert any("5 of 5 fits are already" in line for line in again)
 
 
 def test_rows_are_held_out_and_the_split_follows_the_seed(folder):
-    first, same, other = (split(folder / "1_far.npz", AnomalyCell("1_far", 8, seed=seed)) for seed in (0, 0, 1))
+    first, same, other = (split_rows(folder / "1_far.npz", AnomalyCell("1_far", 8, seed=seed)) for seed in (0, 0, 1))
     assert len(first.train) == 140 and len(first.test) == len(first.is_anomaly) == 60
     assert not {tuple(row) for row in first.train} & {tuple(row) for row in first.test}
     assert np.array_equal(first.test, same.test) and not np.array_equal(first.test, other.test)
@@ -41,7 +41,7 @@ def test_rows_are_held_out_and_the_split_follows_the_seed(folder):
 def test_other_files_are_refused(tmp_path, content):
     np.savez(tmp_path / "bad.npz", **content)
     with pytest.raises(DataError, match=r"bad\.npz"):
-        read_table(tmp_path / "bad.npz")
+        read_anomalies(tmp_path / "bad.npz")
 
 
 def test_an_empty_folder_is_refused(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from gedi.errors import ConfigError, DataError
 from gedi.experiments import EXPERIMENTS
 from gedi.experiments.cells import CELLS, read_cells
-from gedi.experiments.table_clustering import METHODS, find_sets
+from gedi.experiments.table_clustering import SUITE_METHODS, find_sets
 
 TABLE = EXPERIMENTS["table-clustering"]
 
@@ -41,7 +41,7 @@ def test_it_has_the_scores_of_all_methods_their_mean_and_their_rank(suite, tmp_p
     assert rows["mean rank"]["GEDI"] == "6.00"
     assert rows["mean rank"]["k-means"] == rows["mean rank"]["GMM"]  # ties share a rank
     assert rows["clear"]["GEDI, own k"].startswith("2: ") and rows["mean rank"]["GEDI, own k"] == "2 of 2"
-    assert len(read_cells(tmp_path / "out" / CELLS)) == 2 * len(METHODS)  # the same number, so the same fit
+    assert len(read_cells(tmp_path / "out" / CELLS)) == 2 * len(SUITE_METHODS)  # the same number, so the same fit
     again = []
     TABLE.run("smoke", None, tmp_path / "out", 1, again.append, data=suite)
     assert any("12 of 12 fits are already" in line for line in again)

@@ -17,11 +17,11 @@ from gedi.experiments.table_nesy import (
     EM_ALONE,
     EM_LEARNED,
     FROM_RANDOM,
-    VARIANTS,
+    PAPER_VARIANTS,
     AdditionCell,
     addition,
+    addition_cells,
     addition_data,
-    cells_of,
     start_alone,
 )
 from gedi.objectives.term import temperature
@@ -76,7 +76,12 @@ def test_the_triplets_add_up_and_are_not_in_the_test_set():
 
 
 def test_every_size_scale_and_variant_is_a_cell_of_its_own():
-    cells = [cell for n in (100, 1000) for v in VARIANTS for cell in cells_of(budget("paper", 2, laptop_seeds=1), n, v)]
+    cells = [
+        cell
+        for n in (100, 1000)
+        for v in PAPER_VARIANTS
+        for cell in addition_cells(budget("paper", 2, laptop_seeds=1), n, v)
+    ]
     configs = [json.dumps(cell.settings()) for cell in cells if cell.seed == 0]
     assert len(cells) == 12 and len(set(configs)) == 6
 
@@ -91,7 +96,7 @@ def test_the_papers_epochs_and_weights(n, iterations):
 
 
 def test_the_variants_differ_in_their_terms():
-    terms = {variant: set(addition("laptop", 100, variant).objective) for variant in VARIANTS}
+    terms = {variant: set(addition("laptop", 100, variant).objective) for variant in PAPER_VARIANTS}
     gedi = {"generative", "clustering"}
     expected = {"without GEDI": {"symbolic"}, "without constraint": gedi, "with constraint": gedi | {"symbolic"}}
     assert terms == expected

@@ -210,7 +210,7 @@ def test_a_row_of_the_examples_is_its_own_nearest(talk, rows_run):
 
 
 def test_only_the_first_of_many_rows_are_answered(talk, monkeypatch):
-    monkeypatch.setattr(uploads, "ROWS", 30)
+    monkeypatch.setattr(uploads, "ROWS_ANSWERED", 30)
     for count, more in ((31, True), (30, False)):
         _, said = talk.ask(saved(np.save, np.zeros((count, 2))))
         assert (len(said["rows"]), said["more"]) == (30, more)
@@ -310,7 +310,7 @@ def test_a_broken_or_huge_picture_gets_one_sentence(talk_images, monkeypatch):
     for side in (10_000, 100_000):  # the second is refused by Pillow itself
         status, said = talk_images.ask(huge_picture(side), "photo.png")
         assert status == 422 and re.search("100,000,000 pixels|cannot be read", said["error"]), said
-    monkeypatch.setattr(uploads, "PIXELS", 1000)
+    monkeypatch.setattr(uploads, "MOST_PIXELS", 1000)
     status, said = talk_images.ask(whole, "photo.png")
     assert status == 422 and "4,096 pixels" in said["error"]
 

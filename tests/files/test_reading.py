@@ -63,7 +63,7 @@ def test_yaml_is_what_it_says(tmp_path):
     ],
 )
 def test_yaml_is_plain_and_bounded(tmp_path, text, why, refused, monkeypatch):
-    monkeypatch.setattr(reading, "VALUES", 5_000)
+    monkeypatch.setattr(reading, "MOST_VALUES", 5_000)
     (tmp_path / "x").write_text(text)
     with refused(RunError, match=why):
         read_yaml(tmp_path / "x")

@@ -102,7 +102,7 @@ HEADERS = {
 
 @pytest.mark.parametrize("name", HEADERS)
 def test_a_header_is_checked_before_it_is_believed(tmp_path, refused, name, monkeypatch):
-    monkeypatch.setattr(reading, "VALUES", 5_000)
+    monkeypatch.setattr(reading, "MOST_VALUES", 5_000)
     (tmp_path / "x").write_bytes(HEADERS[name])
     with refused(RunError, match="cannot be read"), open_tensors(tmp_path / "x", 2**20):
         pass

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gedi.objectives.negative_free import gaussian_kl, negative_free_loss, scatter
+from gedi.objectives.negative_free import gaussian_kl, negative_free_loss, scatter_matrix
 
 PAPER = {"beta": 1e-3, "invariance": 1.0}
 
@@ -50,7 +50,7 @@ def test_the_gradient_vanishes_at_identity():
 
 def test_the_distance_may_be_measured_elsewhere():
     z, h, h_view = rows(), rows(h=2, seed=1), rows(h=2, seed=2)
-    expected = gaussian_kl(scatter(z, 1e-3)) + ((h - h_view) ** 2).sum() / 2
+    expected = gaussian_kl(scatter_matrix(z, 1e-3)) + ((h - h_view) ** 2).sum() / 2
     assert torch.allclose(negative_free_loss(z, rows(seed=3), **PAPER, between=(h, h_view)), expected)
 
 
@@ -62,7 +62,7 @@ def test_kl_refuses_a_matrix_that_is_not_positive_definite():
 def test_scatter_is_the_sum_of_outer_products_plus_beta():
     z = rows()
     expected = 20 * np.cov(z.numpy().T, bias=True) + 0.1 * np.eye(4)
-    assert np.allclose(scatter(z, 0.1).numpy(), expected)
+    assert np.allclose(scatter_matrix(z, 0.1).numpy(), expected)
 
 
 @settings(max_examples=25, deadline=None)
@@ -87,7 +87,7 @@ def test_kl_has_the_gradient_of_finite_differences():
 
 def test_equal_views_leave_only_the_kl():
     z = rows()
-    assert torch.equal(negative_free_loss(z, z.clone(), **PAPER), gaussian_kl(scatter(z, 1e-3)))
+    assert torch.equal(negative_free_loss(z, z.clone(), **PAPER), gaussian_kl(scatter_matrix(z, 1e-3)))
 
 
 def test_loss_grows_by_half_the_squared_distance_of_the_views():
@@ -98,7 +98,7 @@ def test_loss_grows_by_half_the_squared_distance_of_the_views():
 
 def test_invariance_weighs_the_distance_of_the_views_only():
     z, z_view = rows(seed=1), rows(seed=2)
-    kl, paper = gaussian_kl(scatter(z, 1e-3)), negative_free_loss(z, z_view, **PAPER)
+    kl, paper = gaussian_kl(scatter_matrix(z, 1e-3)), negative_free_loss(z, z_view, **PAPER)
     assert torch.allclose(negative_free_loss(z, z_view, invariance=0.0, beta=1e-3), kl)
     assert torch.allclose(negative_free_loss(z, z_view, invariance=0.3, beta=1e-3), kl + 0.3 * (paper - kl))
 

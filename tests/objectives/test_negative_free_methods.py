@@ -18,7 +18,7 @@ from gedi.objectives.negative_free import (
     mec_loss,
     negative_free_loss,
     off_diagonal,
-    scatter,
+    scatter_matrix,
     vicreg_loss,
     w_mse_loss,
     whiten,
@@ -209,7 +209,7 @@ def test_l_nf_is_corinfomax_up_to_a_scale_a_constant_and_the_traces(seed, n, h, 
     z, v = views(n, h, seed)
     beta, attraction = n * epsilon, 2 * n
     both = negative_free_loss(z, v, beta=beta, invariance=1.0) + negative_free_loss(v, z, beta=beta, invariance=1.0)
-    traces = (torch.trace(scatter(z, beta)) + torch.trace(scatter(v, beta))) / 2
+    traces = (torch.trace(scatter_matrix(z, beta)) + torch.trace(scatter_matrix(v, beta))) / 2
     corinfomax = corinfomax_loss(z, v, epsilon=epsilon, attraction=attraction)
     assert torch.allclose(both, h / 2 * corinfomax - h * math.log(n) + traces)
 

@@ -13,10 +13,10 @@ from gedi.report.answer import column_table
 from gedi.report.charts import View, cloud, histograms, matched, two_directions
 from gedi.report.comparison import differing
 from gedi.report.data_sample import sample_of
-from gedi.report.differences import Column, columns_of, differences, strongest
+from gedi.report.differences import ShownColumn, columns_of, differences, strongest
 from gedi.report.history import CURVE_POINTS, History, training_charts
 from gedi.report.look import PALETTE, SYMBOLS, colour, compact, literal, percent, rgb, short, side_by_side, symbol
-from gedi.report.measures import few
+from gedi.report.measures import spread_evenly
 from gedi.report.records import number_of_clusters
 from gedi.training.number import Number
 
@@ -109,8 +109,8 @@ def test_plotly_shows_names_unchanged():
 
 
 def test_few_points_stand_for_many_always_the_same_ones():
-    assert few(10, 100).tolist() == list(range(10))
-    assert len(few(10_000, 100)) == 100 and few(10_000, 100)[-1] == 9_999
+    assert spread_evenly(10, 100).tolist() == list(range(10))
+    assert len(spread_evenly(10_000, 100)) == 100 and spread_evenly(10_000, 100)[-1] == 9_999
 
 
 def test_a_cloud_has_its_points_once_and_a_group_for_each_in_every_view():
@@ -225,7 +225,7 @@ def test_words_and_yes_or_no_are_compared_by_their_shares():
     cluster = np.repeat([0, 1], 100)
     city = np.where(np.arange(200) < 61, "Antwerp", "Ghent")
     member = (np.arange(200) % 100 < np.where(cluster, 80, 10)).astype(float)
-    first, second = differences([Column("city", city), Column("member", member)], cluster, 2)
+    first, second = differences([ShownColumn("city", city), ShownColumn("member", member)], cluster, 2)
     assert first[0].text == "Antwerp 61\u00a0% (others 0\u00a0%)" and second[0].own == "Ghent 100\u00a0%"
     assert second[1].text == "80\u00a0% (others 10\u00a0%)" and second[1].strength > 1
 
@@ -245,7 +245,7 @@ def test_a_table_is_compared_in_its_own_words_units_and_dates():
 
 def test_gaps_and_constant_columns_set_nothing_apart():
     cluster = np.repeat([0, 1], 3)
-    columns = [Column("gaps", np.array([np.nan, np.nan, np.nan, 1, 2, 3])), Column("same", np.full(6, 7.5))]
+    columns = [ShownColumn("gaps", np.array([np.nan, np.nan, np.nan, 1, 2, 3])), ShownColumn("same", np.full(6, 7.5))]
     for line in differences(columns, cluster, 2):
         assert strongest(line) == [] and line[0].text == "– (others –)"
 

@@ -39,14 +39,14 @@ def test_rows_come_back_exactly_in_the_smallest_type(tmp_path, rows, dtype):
 def test_a_large_set_is_cut_to_a_sample_whose_labels_stay_with_their_rows():
     x = np.arange(10_000, dtype=np.float32)[:, None]
     found = sample_of(Dataset("d", x, np.arange(10_000)))
-    assert len(found.rows) == data_sample.ROWS and found.total == 10_000 and not found.is_whole
+    assert len(found.rows) == data_sample.ROWS_KEPT and found.total == 10_000 and not found.is_whole
     assert found.labels is not None and np.array_equal(found.labels, found.rows[:, 0])
     assert np.array_equal(found.rows, sample_of(Dataset("d", x)).rows)
     assert found.feature(0) == "feature 0"
 
 
 def test_a_row_keeps_its_number_and_id_when_it_is_drawn_and_stored(tmp_path, monkeypatch):
-    monkeypatch.setattr(data_sample, "ROWS", 5)
+    monkeypatch.setattr(data_sample, "ROWS_KEPT", 5)
     x = np.arange(4000.0)[:, None]
     found = sample_of(Dataset("d", x, files=[f"{i}.png" for i in range(4000)]))
     write_sample(found, tmp_path)

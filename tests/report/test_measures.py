@@ -14,11 +14,11 @@ from gedi.report.measures import (
     candidates,
     effective_rank,
     embedding_measures,
+    kept_clusters,
     late_gap,
     measure,
     size_entropy,
     spectrum,
-    stability,
     two_sample_test,
 )
 from gedi.report.rivals import compare_rivals
@@ -86,7 +86,7 @@ def line_model(noise):
 @pytest.mark.parametrize(("distance", "low", "high"), [(1.0, 1.0, 1.0), (0.001, 0.4, 0.6)])
 def test_rows_far_from_the_border_keep_their_cluster(distance, low, high):
     x = np.repeat([[-distance], [distance]], 500, axis=0)
-    found = stability(Answers(line_model(0.1), x))
+    found = kept_clusters(Answers(line_model(0.1), x))
     assert low <= found["keeps_noise"] <= high and "keeps_walk" not in found
 
 

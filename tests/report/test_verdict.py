@@ -10,8 +10,8 @@ from gedi.cli import build_parser, training_flags
 from gedi.report.gaps import Gaps, Surroundings
 from gedi.report.measures import Measures
 from gedi.report.rerun import Rerun
-from gedi.report.rivals import Clustering
-from gedi.report.verdict import LIMITS, TRIAL, Finding, Judgement, Limit, headline, judge, overall
+from gedi.report.rivals import MeasuredClusters
+from gedi.report.verdict import LIMITS, TOO_SHORT, Finding, Judgement, Limit, headline, judge, overall
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.presets import configure
 
@@ -20,7 +20,7 @@ def apart(crowding, hidden=0):
     """Four clusters whose borders are this crowded, some of which fall into two."""
     one = Surroundings(25, border=0.1 * crowding, inside=0.1)
     parts = replace(one, gap=0.0)
-    return Clustering(np.repeat(range(4), 25), Gaps({k: parts if k < hidden else one for k in range(4)}), 0.5)
+    return MeasuredClusters(np.repeat(range(4), 25), Gaps({k: parts if k < hidden else one for k in range(4)}), 0.5)
 
 
 FINE = Measures(
@@ -69,7 +69,11 @@ def test_a_flawless_run_is_good_in_everything():
         ({"own": apart(0.1, hidden=1)}, "clusters", "fair"),
         ({"own": apart(0.1, hidden=3)}, "clusters", "poor"),
         ({"own": apart(0.3)}, "clusters", "fair"),
-        ({"own": Clustering(np.zeros(100, int), Gaps({0: Surroundings(100, 0.0, 0.1)}), None)}, "clusters", "poor"),
+        (
+            {"own": MeasuredClusters(np.zeros(100, int), Gaps({0: Surroundings(100, 0.0, 0.1)}), None)},
+            "clusters",
+            "poor",
+        ),
         ({"confidence": 0.8}, "clusters", "fair"),
         ({"confidence": 0.4}, "clusters", "fair"),
         ({"keeps_noise": 0.7}, "clusters", "poor"),
@@ -106,11 +110,11 @@ def test_certainty_alone_earns_nothing():
 
 
 def test_a_trial_run_is_not_graded_and_says_why():
-    found = judge(replace(FINE, iterations=TRIAL - 1), Rerun("rows.csv", 4, about_settings=("--preset", "smoke")))
+    found = judge(replace(FINE, iterations=TOO_SHORT - 1), Rerun("rows.csv", 4, about_settings=("--preset", "smoke")))
     assert {judgement.level for judgement in found} == {overall(found)} == {"not graded"}
     assert headline(found) == "Not graded: a trial run of at most 99 iterations per stage is too short to judge."
     assert {judgement.advice for judgement in found} == {"gedi fit rows.csv --n-clusters 4 --out RUN-2"}
-    assert levels(replace(FINE, iterations=TRIAL)) == levels(FINE)
+    assert levels(replace(FINE, iterations=TOO_SHORT)) == levels(FINE)
 
 
 def test_every_remedy_is_a_command_that_the_command_line_takes():

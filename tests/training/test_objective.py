@@ -12,7 +12,7 @@ import torch
 
 from gedi.errors import ConfigError
 from gedi.objectives import clustering, contrastive, generative, negative_free, symbolic
-from gedi.objectives.negative_free import gaussian_kl, scatter
+from gedi.objectives.negative_free import gaussian_kl, scatter_matrix
 from gedi.objectives.term import Term, kinds
 from gedi.training.config import TrainingConfig, from_dict, override, read_objective, to_dict
 
@@ -49,7 +49,7 @@ def test_the_paper_measures_the_distance_of_views_in_the_space_of_enc(make_engin
     views = run.views(batch, *run.augment(batch))
     found = run.config.objective["negative_free"].losses(views)["negative_free"].value
     n, (h, h_view), z = len(batch.x), run.state.net.encoder(torch.cat(views.inputs)).chunk(2), views.features
-    expected = gaussian_kl(scatter(z[:n], 1e-3)) + (h - h_view).square().sum() / 2
+    expected = gaussian_kl(scatter_matrix(z[:n], 1e-3)) + (h - h_view).square().sum() / 2
     assert torch.allclose(found, expected / n)
 
 

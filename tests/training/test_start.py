@@ -7,7 +7,7 @@ from gedi import GEDI
 from gedi.training import start as starts
 from gedi.training.build import prepare
 from gedi.training.engine import Engine
-from gedi.training.start import KINDS, cut_graph, find_start, some_places, tightest_kmeans
+from gedi.training.start import STARTS, cut_graph, find_start, some_places, tightest_kmeans
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def curves(n=150):
     return points, np.repeat([0, 1], n)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STARTS)
 def test_every_kind_finds_clear_groups_and_the_same_ones_again(blobs, on, kind):
     one, two = (find_start(on(blobs), kind) for _ in range(2))
     assert one.shape == (80,) and agreement(one, np.repeat([0, 1], 40)) == 1.0
@@ -113,22 +113,22 @@ def test_a_mixture_tells_a_dense_group_from_a_wide_one_that_k_means_cuts(on):
     assert agreement(find_start(run, "kmeans"), truth) < 0.9
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STARTS)
 def test_every_kind_survives_rows_that_are_all_alike_and_fewer_rows_than_clusters(on, kind):
     for rows, n_clusters in ((np.ones((30, 3)), 3), (np.eye(4)[:, :3] + 1e-3, 4)):
         labels = find_start(on(rows, n_clusters), kind)
         assert labels.shape == (len(rows),) and set(labels) <= set(range(n_clusters))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STARTS)
 def test_of_many_rows_a_sample_decides_and_the_others_join(blobs, on, monkeypatch, kind):
-    monkeypatch.setattr(starts, "MOST_ROWS", 50)
+    monkeypatch.setattr(starts, "START_ROWS", 50)
     labels = find_start(on(blobs), kind)
     assert labels.shape == (80,) and agreement(labels, np.repeat([0, 1], 40)) == 1.0
 
 
 def test_a_sample_repeats_no_row_and_keeps_their_order(monkeypatch):
-    monkeypatch.setattr(starts, "MOST_ROWS", 50)
+    monkeypatch.setattr(starts, "START_ROWS", 50)
     places = some_places(200, seed=1)
     assert len(places) == 50 and (np.diff(places) > 0).all() and places.max() < 200
     assert np.array_equal(some_places(200, seed=1), places) and not np.array_equal(some_places(200, seed=2), places)
@@ -136,7 +136,7 @@ def test_a_sample_repeats_no_row_and_keeps_their_order(monkeypatch):
 
 
 def test_kmeans_of_a_sample_labels_every_row(monkeypatch):
-    monkeypatch.setattr("gedi.training.start.MOST_ROWS", 40)
+    monkeypatch.setattr("gedi.training.start.START_ROWS", 40)
     x = np.vstack([np.random.default_rng(i).normal(3.0 * i, 0.1, (100, 2)) for i in range(3)])
     labels, centres = tightest_kmeans(x, 3, seed=0, n_init=5)
     assert len(centres) == 3
@@ -144,7 +144,7 @@ def test_kmeans_of_a_sample_labels_every_row(monkeypatch):
 
 
 def test_a_fit_of_more_rows_than_the_start_samples(monkeypatch):
-    monkeypatch.setattr("gedi.training.start.MOST_ROWS", 60)
+    monkeypatch.setattr("gedi.training.start.START_ROWS", 60)
     x = np.vstack([np.random.default_rng(i).normal(4.0 * i, 0.3, (100, 2)) for i in range(2)])
     labels = GEDI(n_clusters=2, preset="smoke", random_state=0).fit_predict(x)
     assert agreement(labels, np.repeat([0, 1], 100)) > 0.95

@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
             at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
             words, command = words[:at], words[at : at + 1]
             if command and command[0] not in self.commands:
-                self.error(f"there is no command {command[0]}{did_you_mean(command[0], self.commands)}")
+                self.error(f"there is no command {command[0]}{perhaps_meant(command[0], self.commands)}")
         self._check_flags(words)
         return super().parse_known_args(args, namespace)
 
@@ -61,10 +61,10 @@ class Parser(argparse.ArgumentParser):
             if word == "--":  # only positional arguments follow
                 return
             if name.startswith("--") and " " not in name and name not in known:
-                self.error(f"{self.prog} has no flag {name}{did_you_mean(name, known)}")
+                self.error(f"{self.prog} has no flag {name}{perhaps_meant(name, known)}")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def perhaps_meant(name: str, known: Iterable[str]) -> str:
     """'. Did you mean fit?', or nothing if no known name is close."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f". Did you mean {near[0]}?" if near else ""
@@ -93,7 +93,7 @@ def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     return rest, changes
 
 
-def number(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
+def number_type(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
     """An argparse type: a number of one kind in a range; ``words`` describe both."""
 
     def convert(text: str) -> Any:
@@ -109,12 +109,12 @@ def number(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[
 
 
 # Seeds that every library accepts; times, where 0 means at once; ports that need no privileges.
-natural = number(int, lambda value: 0 <= value <= 10**6, "a whole number from 0 to 1,000,000")
-seed = number(int, lambda value: 0 <= value <= 2**31, f"a whole number from 0 to {2**31}")
-seconds = number(float, lambda value: 0 <= value < 1e7, "a number of seconds from 0 to 10,000,000")
-share = number(float, lambda value: 0 <= value < 1, "at least 0 and below 1")
-minutes = number(float, lambda value: 0 < value < 1e6, "a number of minutes above 0 and below 1,000,000")
-port = number(int, lambda value: value == 0 or 1024 <= value <= 65535, "0 (any free port) or from 1024 to 65535")
+natural = number_type(int, lambda value: 0 <= value <= 10**6, "a whole number from 0 to 1,000,000")
+seed = number_type(int, lambda value: 0 <= value <= 2**31, f"a whole number from 0 to {2**31}")
+seconds = number_type(float, lambda value: 0 <= value < 1e7, "a number of seconds from 0 to 10,000,000")
+share = number_type(float, lambda value: 0 <= value < 1, "at least 0 and below 1")
+minutes = number_type(float, lambda value: 0 < value < 1e6, "a number of minutes above 0 and below 1,000,000")
+port = number_type(int, lambda value: value == 0 or 1024 <= value <= 65535, "0 (any free port) or from 1024 to 65535")
 
 
 def one_of(what: str, names: Iterable[str]) -> Callable[[str], str]:
@@ -123,7 +123,7 @@ def one_of(what: str, names: Iterable[str]) -> Callable[[str], str]:
 
     def convert(text: str) -> str:
         if text not in known:
-            near = did_you_mean(text, known) or f". Choose from: {', '.join(known)}"
+            near = perhaps_meant(text, known) or f". Choose from: {', '.join(known)}"
             raise argparse.ArgumentTypeError(f"there is no {what} '{text}'{near}")
         return text
 

@@ -8,7 +8,13 @@ import sys
 from gedi.errors import ConfigError
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
-FILES = {"DATA", "DATA2", "FILE", "FILE.yaml", "FILE.html"}  # metavars of arguments that name a file or a folder
+FILE_METAVARS = {
+    "DATA",
+    "DATA2",
+    "FILE",
+    "FILE.yaml",
+    "FILE.html",
+}  # metavars of arguments that name a file or a folder
 FOLDERS = {"RUN", "DIR"}
 
 
@@ -19,6 +25,6 @@ def run_completion(args: argparse.Namespace) -> None:
         raise ConfigError("gedi completion needs shtab: pip install 'gedi-ssl[completion]'.") from error
     for command in args.parser.commands.values():
         for action in command._actions:
-            if action.metavar in FILES | FOLDERS:
-                action.complete = shtab.FILE if action.metavar in FILES else shtab.DIRECTORY
+            if action.metavar in FILE_METAVARS | FOLDERS:
+                action.complete = shtab.FILE if action.metavar in FILE_METAVARS else shtab.DIRECTORY
     sys.stdout.write(shtab.complete(args.parser, shell=args.shell))

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from gedi.training.config import TrainingConfig
 
 # What a resumed run must keep, and what messages call it.
-SAME = {"data": "data set", "label_column": "--label-column", "drop": "--drop", "raw": "--raw"}
-SAME |= {"skip_broken": "--skip-broken", "n_clusters": "--n-clusters", "method": "--method", "seed": "--seed"}
-SAME |= {"outliers": "--outliers", "minutes": "--minutes", "training": "preset or other settings"}
+KEPT_BY_RESUME = {"data": "data set", "label_column": "--label-column", "drop": "--drop", "raw": "--raw"}
+KEPT_BY_RESUME |= {"skip_broken": "--skip-broken", "n_clusters": "--n-clusters", "method": "--method", "seed": "--seed"}
+KEPT_BY_RESUME |= {"outliers": "--outliers", "minutes": "--minutes", "training": "preset or other settings"}
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -74,7 +74,7 @@ def run_fit(args: argparse.Namespace) -> None:
             "--minutes does not work with several processes, whose cost cannot be estimated: leave it out."
         )
     if begun is not None:
-        if changed := [words for name, words in SAME.items() if getattr(begun, name) != getattr(plan, name)]:
+        if changed := [words for name, words in KEPT_BY_RESUME.items() if getattr(begun, name) != getattr(plan, name)]:
             raise ConfigError(
                 f"{folder} was started with a different {changed[0]}: use gedi resume {folder}, or another --out."
             )

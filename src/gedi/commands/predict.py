@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from gedi.data import Dataset
     from gedi.training.model import TrainedModel
 
-MOST_VALUES = 2**28  # in one draw of samples: 1 GiB in float32
+MOST_SAMPLED = 2**28  # in one draw of samples: 1 GiB in float32
 
 
 def run_predict(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data import check_block, stream
-    from gedi.data.output import TABLES, check_new, new_table
+    from gedi.data.output import OUTPUT_SUFFIXES, check_new_file, new_table
 
     path = Path(args.out)
-    check_new(path, TABLES)
+    check_new_file(path, OUTPUT_SUFFIXES)
     model = runs.load(args.model)
     data = stream(
         args.data, label_column=args.label_column, keep=args.keep, skip_broken=args.skip_broken, **model.reading
@@ -70,18 +70,18 @@ def _image_column(files: list[str]) -> dict[str, np.ndarray]:
 
 def run_sample(args: argparse.Namespace) -> None:
     from gedi import runs
-    from gedi.data.output import TABLES, check_new, new_file, new_table
+    from gedi.data.output import OUTPUT_SUFFIXES, check_new_file, new_file, new_table
     from gedi.report.images import write_samples
 
     path = Path(args.out)
-    check_new(path, (*TABLES, ".png"))
+    check_new_file(path, (*OUTPUT_SUFFIXES, ".png"))
     model = runs.load(args.model)
     if not model.has_density:
         raise RunError(
             f"{args.model} was trained without a density, so there is nothing to sample from: fit with a method that "
             "has one, such as --method gedi or jem."
         )
-    most = MOST_VALUES // model.n_features
+    most = MOST_SAMPLED // model.n_features
     if args.n > most:
         raise DataError(
             f"-n asks for {args.n:,} samples, but at most {most:,} can be drawn at once: use several seeds."

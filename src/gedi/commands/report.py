@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from gedi.experiments import Outcome
     from gedi.training.model import TrainedModel
 
-PAGE, SUMMARY, COMPARISON = "report.html", "report.json", "gedi-comparison.html"
+PAGE, SUMMARY, COMPARISON_PAGE = "report.html", "report.json", "gedi-comparison.html"
 
 
 def run_report(args: argparse.Namespace) -> None:
-    from gedi.report.comparison import MOST, comparison_page
+    from gedi.report.comparison import MOST_RUNS, comparison_page
     from gedi.report.page import write_page
     from gedi.report.run_page import run_page
     from gedi.report.run_view import read_run
     from gedi.report.summary import write_summary
 
     folders = [Path(folder) for folder in args.models]
-    if len(folders) > MOST:
-        raise ConfigError(f"At most {MOST} runs fit on one page, got {len(folders)}.")
+    if len(folders) > MOST_RUNS:
+        raise ConfigError(f"At most {MOST_RUNS} runs fit on one page, got {len(folders)}.")
     if len(folders) > 1 and args.ood:
         raise ConfigError("--ood is only shown in the report of a single run: give one RUN.")
     for folder in folders:
@@ -46,7 +46,7 @@ def run_report(args: argparse.Namespace) -> None:
             if args.ood:
                 run.foreign, _ = load_checked(run.model, args.ood, skip_broken=True)
     html = run_page(runs[0]) if len(runs) == 1 else comparison_page(runs)
-    path = folders[0] / PAGE if len(runs) == 1 else Path(COMPARISON)
+    path = folders[0] / PAGE if len(runs) == 1 else Path(COMPARISON_PAGE)
     say(out, f"wrote {write_page(html, Path(args.out) if args.out else path)}")
     if len(runs) == 1 and not args.out:
         say(out, f"wrote {write_summary(runs[0], folders[0] / SUMMARY)}")

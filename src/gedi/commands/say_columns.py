@@ -12,7 +12,7 @@ from gedi.commands.terminal import err
 if TYPE_CHECKING:
     from gedi.data import TableRecipe
 
-MOST = 40  # columns to list
+COLUMNS_LISTED = 40  # columns to list
 
 
 def say_columns(recipe: TableRecipe) -> None:
@@ -20,9 +20,9 @@ def say_columns(recipe: TableRecipe) -> None:
     if all(column.is_plain and not column.missing for column in recipe.columns):
         return
     table = Table("column", "read as", "", box=None, pad_edge=False, header_style="bold")
-    for column in recipe.columns[:MOST]:
+    for column in recipe.columns[:COLUMNS_LISTED]:
         what, more = column.in_words
         table.add_row(Text(column.name), Text(what), Text(more))
-    if (rest := len(recipe.columns) - MOST) > 0:
+    if (rest := len(recipe.columns) - COLUMNS_LISTED) > 0:
         table.add_row(Text(f"and {rest} more"))
     err.print(table, soft_wrap=True)

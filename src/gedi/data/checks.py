@@ -13,8 +13,8 @@ from gedi.data.streaming import converted, is_mapped, row_blocks
 from gedi.errors import DataError, warn_user
 
 CHANNELS = (1, 3, 4)  # of images: grey, colour, colour with transparency
-LARGEST = 1e150  # its square still fits in a double
-SHOWN = 10  # names in a message
+TOO_LARGE = 1e150  # its square still fits in a double
+NAMES_SHOWN = 10  # names in a message
 
 
 class CellTypeError(DataError, TypeError):
@@ -111,8 +111,8 @@ def check_block(
 def few(names: Iterable[str]) -> str:
     """The first few names of a list, and how many more there are."""
     listed = list(names)
-    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return ", ".join(listed[:SHOWN]) + more
+    more = f" and {len(listed) - NAMES_SHOWN} more" if len(listed) > NAMES_SHOWN else ""
+    return ", ".join(listed[:NAMES_SHOWN]) + more
 
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
@@ -190,10 +190,10 @@ def _check_finite(rows: np.ndarray, first_row: int, names: Sequence[str] | None)
 def _check_size(rows: np.ndarray, first_row: int, names: Sequence[str] | None) -> None:
     for start, block in row_blocks(rows):
         row, column = np.unravel_index(np.abs(block).argmax(), block.shape)
-        if abs(float(block[row, column])) > LARGEST:
+        if abs(float(block[row, column])) > TOO_LARGE:
             place = f"row {first_row + start + row}, column {column if names is None else repr(names[int(column)])}"
             raise DataError(
-                f"The data holds {block[row, column]:.3g} ({place}): squares overflow beyond {LARGEST:g}, so divide "
+                f"The data holds {block[row, column]:.3g} ({place}): squares overflow beyond {TOO_LARGE:g}, so divide "
                 "that column by a power of ten."
             )
 

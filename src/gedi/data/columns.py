@@ -66,7 +66,7 @@ def _find_label(names: list[str], wanted: str | None, gone: set[int], categorica
     return None
 
 
-def number(cell: str) -> float | None:
+def number_in(cell: str) -> float | None:
     """The number in a cell, NaN if it is missing, None if the cell holds anything else."""
     cell = cell.strip()
     if cell.lower() in MISSING:

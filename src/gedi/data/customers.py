@@ -10,9 +10,9 @@ import numpy as np
 from gedi.data.cell_values import pandas
 from gedi.errors import DataError
 
-GAPS = 0.05  # share of the cells that are missing
+MISSING_SHARE = 0.05  # share of the cells that are missing
 CITIES = ("Antwerp", "Bruges", "Brussels", "Ghent", "Leuven", "Mons")
-CHANNELS = ("advert", "friend", "search", "shop")
+FOUND_BY = ("advert", "friend", "search", "shop")
 FIRST = (
     "Ada",
     "Bo",
@@ -49,7 +49,7 @@ class Segment:
     channels: tuple[float, ...]
 
 
-SEGMENTS = (
+CUSTOMER_KINDS = (
     Segment(0.3, (24, 3.5), (21_000, 4_000), (14, 0.3), 14, (1.2, 0.6), 0.25, (2, 1, 3, 6, 8, 1), (6, 2, 3, 1)),
     Segment(0.3, (42, 6.0), (49_000, 8_000), (46, 0.3), 24, (4.0, 1.2), 0.85, (4, 3, 4, 3, 2, 1), (1, 4, 4, 2)),
     Segment(0.25, (67, 5.5), (33_000, 6_000), (31, 0.3), 4, (8.0, 1.5), 0.45, (3, 7, 1, 2, 1, 5), (1, 3, 1, 8)),
@@ -68,20 +68,20 @@ def customers(n: int = 1_000, *, seed: int = 0) -> tuple[Any, np.ndarray]:
     """
     pd = pandas()
 
-    if n < len(SEGMENTS):
-        raise DataError(f"The table of customers needs at least {len(SEGMENTS)} rows, got n={n}.")
+    if n < len(CUSTOMER_KINDS):
+        raise DataError(f"The table of customers needs at least {len(CUSTOMER_KINDS)} rows, got n={n}.")
     rng = np.random.default_rng(seed)
-    y = rng.choice(len(SEGMENTS), n, p=[segment.share for segment in SEGMENTS])
+    y = rng.choice(len(CUSTOMER_KINDS), n, p=[segment.share for segment in CUSTOMER_KINDS])
 
     def normal(field: str) -> np.ndarray:
-        mean, spread = np.array([getattr(segment, field) for segment in SEGMENTS])[y].T
+        mean, spread = np.array([getattr(segment, field) for segment in CUSTOMER_KINDS])[y].T
         return mean + spread * rng.standard_normal(n)
 
     def word(field: str, words: tuple[str, ...]) -> np.ndarray:
-        odds = np.array([getattr(segment, field) for segment in SEGMENTS], dtype=float)
+        odds = np.array([getattr(segment, field) for segment in CUSTOMER_KINDS], dtype=float)
         return np.array(words)[[rng.choice(len(words), p=odds[s] / odds[s].sum()) for s in y]]
 
-    spend, spread = np.array([segment.spend for segment in SEGMENTS])[y].T
+    spend, spread = np.array([segment.spend for segment in CUSTOMER_KINDS])[y].T
     frame = pd.DataFrame(
         {
             "customer_id": [f"C{100_000 + i}" for i in rng.permutation(n)],
@@ -91,12 +91,12 @@ def customers(n: int = 1_000, *, seed: int = 0) -> tuple[Any, np.ndarray]:
             "age": [str(int(age)) for age in normal("age").clip(18, 95)],
             "income": [f"{round(income, -2):,.0f}" for income in normal("income").clip(8_000)],
             "spend": [f"{value:.2f} EUR" for value in spend * np.exp(spread * rng.standard_normal(n))],
-            "orders": [str(count) for count in rng.poisson([SEGMENTS[s].orders for s in y])],
-            "newsletter": np.where(rng.random(n) < [SEGMENTS[s].newsletter for s in y], "yes", "no"),
-            "channel": word("channels", CHANNELS),
+            "orders": [str(count) for count in rng.poisson([CUSTOMER_KINDS[s].orders for s in y])],
+            "newsletter": np.where(rng.random(n) < [CUSTOMER_KINDS[s].newsletter for s in y], "yes", "no"),
+            "channel": word("channels", FOUND_BY),
         },
         dtype="object",
     )
-    gaps = rng.random((n, len(frame.columns) - 2)) < GAPS
+    gaps = rng.random((n, len(frame.columns) - 2)) < MISSING_SHARE
     frame.iloc[:, 2:] = frame.iloc[:, 2:].mask(gaps, "")
     return frame, y

@@ -17,15 +17,15 @@ from gedi.data.columns import Wanted, encode_labels
 from gedi.data.dataset import Dataset
 from gedi.errors import DataError
 
-SUFFIXES = (".npy", ".npz", *tables.SUFFIXES)
-MANY_ROWS = 4096  # as many as one forward pass takes at prediction time
+SUFFIXES = (".npy", ".npz", *tables.TABLE_SUFFIXES)
+BLOCK_ROWS = 4096  # as many as one forward pass takes at prediction time
 BLOCK_BYTES = 1 << 25  # of a block of rows in float64
 
 
 def read(path: Path, *, split: str, wanted: Wanted) -> Dataset:
     """Read a file by its suffix; only .npz files have splits, any other file is read whole."""
     suffix = path.suffix.lower()
-    if suffix in tables.SUFFIXES:
+    if suffix in tables.TABLE_SUFFIXES:
         return mixed.read_table(path, wanted)
     if suffix == ".npy":
         return _array_dataset(streaming.open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE), path)
@@ -40,7 +40,7 @@ def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarra
     Memory use stays at a few blocks of 32 MB (or of one row, if that is larger), however large the file.
     """
     suffix = path.suffix.lower()
-    if suffix in tables.SUFFIXES:
+    if suffix in tables.TABLE_SUFFIXES:
         return mixed.plain_blocks(path, wanted, block_rows)
     if suffix not in (".npy", ".npz"):
         raise _unknown_kind(path)
@@ -50,7 +50,7 @@ def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarra
 
 def block_rows(n_features: int) -> int:
     """Rows per block: fewer if they are wide."""
-    return max(1, min(MANY_ROWS, BLOCK_BYTES // (8 * max(1, n_features))))
+    return max(1, min(BLOCK_ROWS, BLOCK_BYTES // (8 * max(1, n_features))))
 
 
 def array_blocks(x: np.ndarray) -> Iterator[np.ndarray]:

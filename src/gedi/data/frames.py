@@ -18,7 +18,7 @@ from gedi.data.columns import Wanted, choose
 from gedi.errors import DataError
 
 UNPACKED_BYTES = 1 << 30  # of an Excel file, which is an archive
-BLOCK = 1 << 20  # bytes read at a time to find the encoding
+ENCODING_BYTES = 1 << 20  # bytes read at a time to find the encoding
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +79,13 @@ def encoding_of(path: Path) -> str:
         file.seek(0)
         decoder = codecs.getincrementaldecoder("utf-8")()
         try:
-            while block := file.read(BLOCK):
+            while block := file.read(ENCODING_BYTES):
                 decoder.decode(block)
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             file.seek(0)
             undefined = b"\x81\x8d\x8f\x90\x9d"  # bytes that latin-1 defines and cp1252 does not
-            blocks = iter(lambda: file.read(BLOCK), b"")
+            blocks = iter(lambda: file.read(ENCODING_BYTES), b"")
             return "latin-1" if any(set(block) & set(undefined) for block in blocks) else "cp1252"
     return "utf-8-sig"
 

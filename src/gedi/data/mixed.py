@@ -22,7 +22,7 @@ READ_ROWS = 4096  # at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class TableBlock:
     """Some rows in the order of the file, and the columns to write beside them."""
 
     x: np.ndarray
@@ -79,7 +79,7 @@ def plain_blocks(path: Path, wanted: Wanted, block_rows: Callable[[int], int]) -
 
 def recipe_blocks(
     path: Path, wanted: Wanted, recipe: TableRecipe, block_rows: Callable[[int], int], *, keep: bool = False
-) -> Iterator[Block]:
+) -> Iterator[TableBlock]:
     """A table, read like the training table, in blocks: each with its rows' ids or, with ``keep``, all its cells."""
     wanted = replace(wanted, features=[column.name for column in recipe.used])
     surprises = Surprises(str(path))
@@ -87,7 +87,7 @@ def recipe_blocks(
     if recipe.is_plain and not recipe.ids and not keep:
         try:
             for values in plain_blocks(path, wanted, block_rows):
-                yield Block(recipe.filled(values, surprises))
+                yield TableBlock(recipe.filled(values, surprises))
                 done += len(values)
         except NotPlainError:  # because of a cell further down: continue from there
             pass
@@ -100,11 +100,11 @@ def recipe_blocks(
         frame = frame.iloc[skipped:]
         if len(frame):
             beside = file.names if keep else [name for name in recipe.ids if name in file.names]
-            yield Block(recipe.encode(frame, surprises), {name: cells_of(frame[name]) for name in beside})
+            yield TableBlock(recipe.encode(frame, surprises), {name: cells_as_text(frame[name]) for name in beside})
     surprises.warn()
 
 
-def cells_of(column: Any) -> np.ndarray:
+def cells_as_text(column: Any) -> np.ndarray:
     """The cells of a pandas column as they are, to be written: numbers or text, None for gaps."""
     pd = pandas()
     if pd.api.types.is_numeric_dtype(column) and not column.isna().any():
@@ -138,7 +138,7 @@ def _read_mixed(path: Path, wanted: Wanted, surprises: Surprises, recipe: TableR
     recipe = recipe or recognise(features, str(path))
     x = recipe.encode(features, surprises)
     y, classes = (None, None) if label is None else _labels(label, path)
-    ids = {name: cells_of(frame[name]) for name in recipe.ids if name in frame}
+    ids = {name: cells_as_text(frame[name]) for name in recipe.ids if name in frame}
     return Dataset(path.stem, x, y, recipe.features, classes=classes, table=recipe, ids=ids or None)
 
 

@@ -16,10 +16,10 @@ MOST_PRODUCTS = 1e11  # for the distances between all rows: about a minute on on
 MAIN_DIRECTIONS = 50  # principal components to search neighbours in, if there are many long rows
 PCA_ROWS = 5000  # rows that the components are computed from
 EXACT_ROWS = 20_000  # up to this many, all rows are compared
-CELL_ROWS, CELLS = 300, 20  # rows per cell on average, at most twice as many; nearest cells to search
+CELL_ROWS, CELLS_SEARCHED = 300, 20  # rows per cell on average, at most twice as many; nearest cells to search
 SAMPLE_ROWS, ROUNDS = 30, 4  # of k-means, which places the cells: rows per cell, and rounds
 PARTITIONS = 2  # of the categories into halves
-AT_ONCE = 1 << 23  # distances computed at a time: 32 MB
+DISTANCES_AT_ONCE = 1 << 23  # distances computed at a time: 32 MB
 
 
 class Neighbours(NamedTuple):
@@ -60,7 +60,7 @@ def _search_cells(x: np.ndarray, k: int) -> Neighbours:
     for own, candidates in _cells(x, k + 1):
         rows = _tensor(take(x, candidates))
         squares = rows.square().sum(1)
-        for some in np.array_split(own, math.ceil(len(own) * len(candidates) / AT_ONCE)):
+        for some in np.array_split(own, math.ceil(len(own) * len(candidates) / DISTANCES_AT_ONCE)):
             here = _tensor(take(x, some))
             near = torch.addmm(squares, here, rows.T, alpha=-2).topk(k + 1, dim=1, largest=False).indices
             # The expanded squares suffer from rounding; the differences do not, so they decide the order.
@@ -76,7 +76,7 @@ def _cells(x: np.ndarray, fewest: int) -> Iterator[tuple[np.ndarray, np.ndarray]
     """The rows of every cell, and those of the nearest cells, at least ``fewest``, to compare them with."""
     centres = _centres(x, len(x) // CELL_ROWS)
     cell = np.empty(len(x), np.int64)
-    for start, rows in row_blocks(x, AT_ONCE // len(centres)):
+    for start, rows in row_blocks(x, DISTANCES_AT_ONCE // len(centres)):
         cell[start : start + len(rows)] = _nearest(_tensor(rows), centres).numpy()
     order = np.argsort(cell, kind="stable")
     # Identical rows would share one cell, whose cost is the square of its size, so large cells are split.
@@ -92,7 +92,7 @@ def _cells(x: np.ndarray, fewest: int) -> Iterator[tuple[np.ndarray, np.ndarray]
     for own, middle in zip(pieces, middles, strict=True):
         by_distance = (middles - middle).square().sum(1).argsort(stable=True).numpy()
         enough = int(np.searchsorted(np.cumsum(sizes[by_distance[: fewest + 1]]), fewest)) + 1
-        yield own, np.concatenate([pieces[i] for i in by_distance[: max(CELLS, enough)]])
+        yield own, np.concatenate([pieces[i] for i in by_distance[: max(CELLS_SEARCHED, enough)]])
 
 
 def _centres(x: np.ndarray, count: int) -> torch.Tensor:
@@ -101,7 +101,7 @@ def _centres(x: np.ndarray, count: int) -> torch.Tensor:
     rows = _tensor(take(x, np.sort(rng.choice(len(x), min(len(x), SAMPLE_ROWS * count), replace=False))))
     centres = rows[np.sort(rng.choice(len(rows), count, replace=False))]
     for _ in range(ROUNDS):
-        cell = torch.cat([_nearest(some, centres) for some in rows.split(AT_ONCE // count)])
+        cell = torch.cat([_nearest(some, centres) for some in rows.split(DISTANCES_AT_ONCE // count)])
         sums = torch.zeros_like(centres).index_add_(0, cell, rows)
         centres = sums / torch.bincount(cell, minlength=count).clamp_min(1)[:, None]
     return centres

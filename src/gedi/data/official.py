@@ -23,7 +23,7 @@ Arrays = tuple[np.ndarray, np.ndarray]  # uint8 images [n, H, W, C], int64 label
 
 IDX_UINT8 = 0x08
 MOST_BYTES = 1 << 31  # larger than any array of these sets: a header that says more is wrong
-PIXELS = 32 * 32 * 3
+CIFAR_VALUES = 32 * 32 * 3
 # MNIST and Fashion-MNIST publish different files under the same names; their first labels tell them apart.
 FIRST_LABELS = {
     ("mnist", "train"): (5, 0, 4, 1, 9, 2, 1, 3, 1, 4),
@@ -65,7 +65,7 @@ class Found:
     count: Callable[[], int | None]  # rows, if they can be counted without reading all of it
 
 
-def find(name: str, split: str, root: Path) -> Found | None:
+def find_files(name: str, split: str, root: Path) -> Found | None:
     """The official files of a set in ``root``, in ``root/NAME`` or where torchvision puts them; None if not there."""
     if name in CIFAR:
         return _find_cifar(CIFAR[name], split, [root / name, root])
@@ -179,7 +179,7 @@ def _read_cifar_files(paths: list[Path], layout: Cifar) -> Arrays:
 
 
 def _count_cifar(paths: list[Path], layout: Cifar) -> int:
-    return sum(p.stat().st_size for p in paths) // (layout.label_bytes + PIXELS)
+    return sum(p.stat().st_size for p in paths) // (layout.label_bytes + CIFAR_VALUES)
 
 
 def _read_cifar_archive(archive: Path, layout: Cifar, wanted: tuple[str, ...]) -> Arrays:
@@ -187,7 +187,7 @@ def _read_cifar_archive(archive: Path, layout: Cifar, wanted: tuple[str, ...]) -
 
     An archive with links, devices, or paths that lead out of it is malicious, and is refused as a whole.
     """
-    largest = 50_000 * (layout.label_bytes + PIXELS)
+    largest = 50_000 * (layout.label_bytes + CIFAR_VALUES)
     parts: dict[str, bytes] = {}
     with _reading(archive, "a .tar.gz"), tarfile.open(archive, "r:gz") as tar:
         for member in tar:
@@ -213,12 +213,12 @@ def _cifar_records(parts: list[tuple[str, bytes]], label_bytes: int) -> Arrays:
     """Records of label bytes and 3x32x32 pixels, one channel after the other, as images [n, 32, 32, 3]."""
     tables = []
     for name, content in parts:
-        if len(content) == 0 or len(content) % (label_bytes + PIXELS):
+        if len(content) == 0 or len(content) % (label_bytes + CIFAR_VALUES):
             raise DataError(
                 f"{name} is damaged: its {len(content):,} bytes are not a whole number of records "
-                f"of {label_bytes + PIXELS:,}."
+                f"of {label_bytes + CIFAR_VALUES:,}."
             )
-        tables.append(np.frombuffer(content, np.uint8).reshape(-1, label_bytes + PIXELS))
+        tables.append(np.frombuffer(content, np.uint8).reshape(-1, label_bytes + CIFAR_VALUES))
     table = np.concatenate(tables)
     x = table[:, label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
     return np.ascontiguousarray(x), table[:, label_bytes - 1].astype(np.int64)

@@ -15,7 +15,7 @@ import numpy as np
 from gedi.data.tables import pyarrow
 from gedi.errors import DataError
 
-TABLES = (".csv", ".parquet", ".npz")
+OUTPUT_SUFFIXES = (".csv", ".parquet", ".npz")
 
 Columns = Mapping[str, np.ndarray]
 Write = Callable[[Columns], None]
@@ -27,7 +27,7 @@ def new_file(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
 
     An existing file is not overwritten.
     """
-    check_new(path, suffixes)
+    check_new_file(path, suffixes)
     # A folder beside it, not in /tmp: a rename is atomic only on the same disk.
     try:
         with tempfile.TemporaryDirectory(prefix=".gedi-", dir=path.parent) as folder:
@@ -35,13 +35,13 @@ def new_file(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
             yield part
             with part.open("rb") as file:
                 os.fsync(file.fileno())
-            check_new(path, suffixes)
+            check_new_file(path, suffixes)
             part.replace(path)
     except OSError as error:
         raise DataError(f"{path} could not be written: {error.strerror or error}.") from error
 
 
-def check_new(path: Path, suffixes: tuple[str, ...]) -> None:
+def check_new_file(path: Path, suffixes: tuple[str, ...]) -> None:
     """Refuse a path that cannot be written to, before any time is spent on its content."""
     if path.suffix.lower() not in suffixes:
         raise DataError(f"{path} must end in {', '.join(suffixes)}.")
@@ -57,7 +57,7 @@ def check_new(path: Path, suffixes: tuple[str, ...]) -> None:
 def new_table(path: Path) -> Iterator[Write]:
     """A function that appends a block of columns to the table; all blocks must have the same columns."""
     writers = {".csv": _csv_writer, ".parquet": _parquet_writer, ".npz": _npz_writer}
-    with new_file(path, TABLES) as part, writers[part.suffix](part) as write:
+    with new_file(path, OUTPUT_SUFFIXES) as part, writers[part.suffix](part) as write:
         yield write
 
 

@@ -19,9 +19,9 @@ from gedi.data.dataset import Dataset
 from gedi.data.streaming import release, row_blocks, scratch
 from gedi.errors import DataError
 
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 SIZE = 32  # pixels, as in the paper's data sets
-AT_ONCE = 1 << 24  # bytes of images decoded at a time
+BYTES_AT_ONCE = 1 << 24  # bytes of images decoded at a time
 GREY_MODES = ("1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N", "F")
 WHITES = (1.0, 16.0, 255.0, 65535.0)  # usual values of white: fractions, scikit-learn's digits, bytes, 16 bits
 THUMBNAIL = 96  # pixels of the longest side
@@ -52,7 +52,7 @@ def read_folder(
         raise DataError(f"Images have 1 or 3 channels, got {channels}.")
     found = sorted(_image_files(folder), key=lambda name: name.split("/"))
     if not found:
-        raise DataError(f"The folder {folder} holds no images: it has no file ending in {', '.join(SUFFIXES)}.")
+        raise DataError(f"The folder {folder} holds no images: it has no file ending in {', '.join(PICTURE_SUFFIXES)}.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns about odd metadata, file by file
         if channels is None:
@@ -82,7 +82,7 @@ def _image_files(folder: Path) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
         folders[:] = [f for f in folders if not f.startswith((".", "__MACOSX"))]
         for file in files:
-            if file.lower().endswith(SUFFIXES) and not file.startswith("."):
+            if file.lower().endswith(PICTURE_SUFFIXES) and not file.startswith("."):
                 yield (Path(place) / file).relative_to(folder).as_posix()
 
 
@@ -104,7 +104,7 @@ def _open(path: Path) -> Image.Image:
 def _decode_all(folder: Path, names: list[str], shape: tuple[int, int, int]) -> tuple[np.ndarray, list[str]]:
     x = scratch((len(names), *shape), np.uint8)
     files: list[str] = []
-    waiting, at_once = iter(names), max(1, AT_ONCE // math.prod(shape))
+    waiting, at_once = iter(names), max(1, BYTES_AT_ONCE // math.prod(shape))
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:  # Pillow decodes without the GIL
         while block := list(islice(waiting, at_once)):
             for name, image in zip(block, pool.map(lambda n: _decode(folder / n, shape), block), strict=True):

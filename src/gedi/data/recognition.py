@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gedi.data import cell_values as cells
-from gedi.data.checks import LARGEST, few
+from gedi.data.checks import TOO_LARGE, few
 from gedi.data.table_recipe import NO_ANSWER, OTHER, Column, TableRecipe
 from gedi.errors import DataError
 
@@ -19,7 +19,7 @@ MOSTLY_OTHER = 0.5  # share of 'other' above which a category is useless
 MANY_GAPS = 0.1  # share of gaps from which they become a level of the category
 MANY_WORDS = 0.5  # share of different words above which they tell rows apart, but not groups
 LONG_TEXT = 6  # words per cell, on average
-FEWEST_ROWS = 20  # that a named column must number to be an id; a feature may be 1, 2, 3 by chance
+FEWEST_IDS = 20  # that a named column must number to be an id; a feature may be 1, 2, 3 by chance
 ID_NAME = re.compile(
     r"^((?i:unnamed: ?\d+|index|row|rowid|uuid|guid|key|(.*[_\-. ])?(id(entifier)?|nr|no|number|code))|.*[a-z]I[Dd])$"
 )
@@ -94,7 +94,7 @@ def _numeric(name: str, values: np.ndarray, text: Any, *, kind: Any, **more: Any
     if not len(found) or (found == found[0]).all():
         shown = "empty" if not len(found) else f"always {found[0]:g}"
         return Column(name=name, kind="constant", why=shown, missing=missing)
-    if (largest := np.abs(found).max()) > LARGEST:
+    if (largest := np.abs(found).max()) > TOO_LARGE:
         raise DataError(f"Column {name!r} holds {largest:.3g}, whose square overflows: divide it by a power of ten.")
     if kind == "number" and not more.get("unit"):
         if numbers_rows(name, values):
@@ -110,7 +110,7 @@ def numbers_rows(name: str, values: np.ndarray) -> bool:
     """Whether numbers only count the rows, or are unique in a column that is named like an id."""
     if np.isnan(values).any() or (values % 1).any():
         return False
-    enough = len(values) >= FEWEST_ROWS or bool(NO_NAME.match(name))
+    enough = len(values) >= FEWEST_IDS or bool(NO_NAME.match(name))
     counts = enough and bool((np.diff(values) == 1).all()) and values[0] in (0, 1)
     return counts or (bool(ID_NAME.match(name.strip())) and len(np.unique(values)) == len(values))
 

@@ -12,7 +12,7 @@ from gedi.errors import ConfigError, DataError
 
 Mode = Literal["global", "feature", "pixels", "none"]
 
-BLOCK = 1 << 20  # numbers converted to float64 at a time: images in bytes would take eight times the memory
+NUMBERS_AT_ONCE = 1 << 20  # numbers converted to float64 at a time: images in bytes would take eight times the memory
 FAR = 1e15  # in units of the spread: values beyond are clipped, as float32 ends at 3e38
 
 
@@ -70,7 +70,7 @@ class Scaler:
         scaled = np.empty(x.shape, np.float32)
         if x.dtype == np.uint8 and scale.ndim == 0 and (centre == centre[0]).all():  # the same numbers, looked up
             table = np.clip((np.arange(256.0) - centre[0]) / scale, -FAR, FAR).astype(np.float32)
-            for start, block in row_blocks(x, max(1, BLOCK // x.shape[1])):
+            for start, block in row_blocks(x, max(1, NUMBERS_AT_ONCE // x.shape[1])):
                 scaled[start : start + len(block)] = table[block]
             return scaled
         done = 0
@@ -125,5 +125,5 @@ def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:
 
 
 def _float64_blocks(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Copies of the rows of x in float64, in order, about `BLOCK` numbers at a time whatever their type."""
-    return (block.astype(np.float64) for _, block in row_blocks(x, max(1, BLOCK // x.shape[1])))
+    """Copies of the rows of x in float64, in order, about `NUMBERS_AT_ONCE` numbers at a time whatever their type."""
+    return (block.astype(np.float64) for _, block in row_blocks(x, max(1, NUMBERS_AT_ONCE // x.shape[1])))

@@ -14,7 +14,7 @@ from gedi.data import files, mixed, official, pictures, streaming, tables, toys
 from gedi.data.checks import did_you_mean
 from gedi.data.columns import Wanted
 from gedi.data.dataset import Dataset
-from gedi.data.mixed import Block
+from gedi.data.mixed import TableBlock
 from gedi.data.table_recipe import TableRecipe
 from gedi.errors import DataError
 
@@ -35,7 +35,7 @@ class Stream:
     """Data of any size, to be read once: blocks of rows [n, d] or of images [n, H, W, C], in order."""
 
     name: str
-    parts: Iterator[Block]
+    parts: Iterator[TableBlock]
     files: list[str] | None = None  # names of the image files, if the data is a folder
 
     @property
@@ -98,12 +98,12 @@ def load(
         raise DataError(f"The split must be 'train' or 'test', got {split!r}.")
     if n is not None and n < 1:
         raise DataError(f"The number of rows to load must be at least 1, got n={n}.")
-    if drop and not str(data).lower().endswith(tables.SUFFIXES):
+    if drop and not str(data).lower().endswith(tables.TABLE_SUFFIXES):
         raise DataError(f"{data} has no named columns, so {drop[0]!r} cannot be dropped.")
     if _is_name(data):
         return _named(str(data).lower(), split, n, seed)
     path, wanted = Path(data).expanduser(), Wanted(label_column, columns, drop, raw)
-    if table is not None and path.is_file() and path.suffix.lower() in tables.SUFFIXES:
+    if table is not None and path.is_file() and path.suffix.lower() in tables.TABLE_SUFFIXES:
         return _subset(mixed.read_by_recipe(path, wanted, table), n, seed)
     found = _subset(_from_path(data, split, wanted, size, channels, skip_broken), n, seed)
     if found.files is not None and as_values is not None:
@@ -140,16 +140,16 @@ def stream(
             "as_values": as_values,
         }
         whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, **images)
-        return Stream(whole.name, map(Block, files.array_blocks(whole.x)), whole.files)
+        return Stream(whole.name, map(TableBlock, files.array_blocks(whole.x)), whole.files)
     wanted = Wanted(label_column, columns, drop, raw=True)
-    is_table = path.suffix.lower() in tables.SUFFIXES
+    is_table = path.suffix.lower() in tables.TABLE_SUFFIXES
     if is_table and table is not None:
         return Stream(path.stem, mixed.recipe_blocks(path, wanted, table, files.block_rows, keep=keep))
     if keep and not is_table:
         raise DataError(f"{data} has no named columns to keep: leave out --keep.")
     if keep:
         raise DataError(f"The run does not know the columns of its training table, so those of {data} cannot be kept.")
-    return Stream(path.stem, map(Block, files.read_blocks(path, split=split, wanted=wanted)))
+    return Stream(path.stem, map(TableBlock, files.read_blocks(path, split=split, wanted=wanted)))
 
 
 def data_dir() -> Path:
@@ -169,7 +169,7 @@ def known_datasets() -> list[DatasetInfo]:
 
 def _image_set(name: str) -> DatasetInfo:
     path = data_dir() / f"{name}.npz"
-    there = None if path.is_file() else official.find(name, "train", data_dir())
+    there = None if path.is_file() else official.find_files(name, "train", data_dir())
     where = path if there is None else there.where
     try:
         return DatasetInfo(name, "images", str(where), True, _count_npz_rows(path) if there is None else there.count())
@@ -225,7 +225,7 @@ def _named_images(name: str, split: str) -> Dataset:
         if content.image_shape is None:
             raise DataError(f"{path} should hold images [n, H, W, C], but x_{split} has shape {content.x.shape}.")
         return Dataset(name, content.x, content.y, None, content.image_shape)
-    there = official.find(name, split, data_dir())
+    there = official.find_files(name, split, data_dir())
     if there is None:
         raise DataError(
             f"The data set {name} is not at {path}: download it with 'gedi fetch {name}', put its official files or a "

@@ -14,7 +14,7 @@ from gedi.errors import DataError, warn_user
 if TYPE_CHECKING:
     from gedi.data.table_recipe import Column
 
-SHOWN = 3  # columns, and new words of each
+TOLD = 3  # columns, and new words of each
 
 
 class Surprises:
@@ -51,10 +51,10 @@ class Surprises:
 
     def warn(self) -> None:
         """One warning about all of them, if there are any."""
-        said = [f"gaps in {name!r} ({count})" for name, count in self.gaps.most_common(SHOWN)]
+        said = [f"gaps in {name!r} ({count})" for name, count in self.gaps.most_common(TOLD)]
         said += [
-            f"cells of {name!r} such as {few(repr(w) for w, _ in words.most_common(SHOWN))} ({sum(words.values())})"
-            for name, words in list(self.words.items())[:SHOWN]
+            f"cells of {name!r} such as {few(repr(w) for w, _ in words.most_common(TOLD))} ({sum(words.values())})"
+            for name, words in list(self.words.items())[:TOLD]
         ]
         if said:
             warn_user(

@@ -9,7 +9,7 @@ import numpy as np
 from gedi.data.scaled_rows import Rows
 
 ASKED, AMONG = 1000, 2000  # most images to mirror, and most to compare them with
-SURE = 3.0  # standard deviations of a fair coin
+SURE_DEVIATIONS = 3.0  # standard deviations of a fair coin
 
 
 def is_mirrored(rows: np.ndarray | Rows, image_shape: tuple[int, ...]) -> bool:
@@ -32,7 +32,7 @@ def is_mirrored(rows: np.ndarray | Rows, image_shape: tuple[int, ...]) -> bool:
     plain, mirrored = nearest(some[places]), nearest(some[places][:, :, ::-1])
     differ = plain != mirrored
     excess = (plain > mirrored)[differ].sum() - differ.sum() / 2
-    return bool(excess <= SURE * math.sqrt(differ.sum()) / 2)
+    return bool(excess <= SURE_DEVIATIONS * math.sqrt(differ.sum()) / 2)
 
 
 def _directions(images: np.ndarray) -> np.ndarray:

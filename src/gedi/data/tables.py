@@ -23,11 +23,11 @@ from gedi.data.columns import (
     is_whole,
     missing_labels,
     not_numeric,
-    number,
+    number_in,
 )
 from gedi.errors import DataError, warn_user
 
-SUFFIXES = (".csv", ".tsv", ".parquet", ".xlsx")
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".xlsx")
 UTF8 = "utf-8-sig"  # with or without a byte-order mark
 ROWS_TO_NAME = 10_000  # searched for further text columns once one is found, so that one message names them all
 
@@ -77,11 +77,11 @@ class TextTable(Table):
     def labels(self, cells: list[str]) -> tuple[np.ndarray, list[str] | None]:
         if missing := sum(cell.lower() in MISSING for cell in cells):
             raise missing_labels(self.path, missing)
-        numbers = [number(cell) for cell in cells]
+        numbers = [number_in(cell) for cell in cells]
         return encode_labels(np.array(cells if None in numbers else numbers), self.path)
 
     def _value(self, cell: str, column: int) -> float:
-        value = number(cell)
+        value = number_in(cell)
         if value is None:
             raise self._not_numeric(column, cell)
         return value
@@ -96,7 +96,7 @@ class TextTable(Table):
         held: dict[str, str] = {}
         for line in islice(text_lines(self.path, skip=1), ROWS_TO_NAME):
             for name, i in zip(self.names, self.features, strict=True):
-                if name not in held and number(line[i]) is None:
+                if name not in held and number_in(line[i]) is None:
                     held[name] = repr(line[i])
         in_order = {name: held[name] for name in self.names if name in held}
         return not_numeric(self.path, in_order or {self.names[self.features.index(column)]: repr(cell)}, self.wanted)
@@ -171,13 +171,13 @@ def _has_header(path: Path, first: Sequence[str], wanted: Wanted, encoding: str)
     """
     if {cell.strip() for cell in first} & set(wanted.names):
         return True
-    text = [i for i, cell in enumerate(first) if number(cell) is None]
+    text = [i for i, cell in enumerate(first) if number_in(cell) is None]
     if text and not any(cell.strip() for i, cell in enumerate(first) if i not in text):
         return True
     has_rows = False
     for line in text_lines(path, skip=1, encoding=encoding):
         has_rows = True
-        text = [i for i in text if number(line[i]) is not None]
+        text = [i for i in text if number_in(line[i]) is not None]
         if not text:
             break
     return has_rows and bool(text)
@@ -187,7 +187,7 @@ def _holds_classes(path: Path, column: int) -> bool:
     """Whether the cells below the header are words, or all whole numbers."""
     whole = True
     for line in text_lines(path, skip=1):
-        value = number(line[column])
+        value = number_in(line[column])
         if value is None:
             return True
         whole = whole and is_whole(value)

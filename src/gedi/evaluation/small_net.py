@@ -20,8 +20,8 @@ from gedi.nets import ConvNet
 SMALL_NET_FRECHET = "small-net Fréchet distance (not FID)"  # what tables must call it
 WIDTH = 64  # features: so few that a few hundred samples are enough for a covariance
 SURE = 0.9  # probability from which a class counts as recognised
-RATE, BATCH, AT_ONCE = 3e-3, 128, 256
-SHIFT = 1 / 8  # of the side: how far training images are moved
+RATE, BATCH, IMAGES_AT_ONCE = 3e-3, 128, 256
+SHIFT_OF_IMAGES = 1 / 8  # of the side: how far training images are moved
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Recogniser:
     @torch.no_grad()
     def features(self, images: np.ndarray) -> np.ndarray:
         """The features of the images, [n, features]."""
-        parts = np.array_split(images, max(1, math.ceil(len(images) / AT_ONCE)))
+        parts = np.array_split(images, max(1, math.ceil(len(images) / IMAGES_AT_ONCE)))
         return torch.cat([self.net[0](_pixels(some)) for some in parts]).numpy()
 
     def probabilities(self, images: np.ndarray) -> np.ndarray:
@@ -93,7 +93,7 @@ def _pixels(images: np.ndarray) -> torch.Tensor:
 
 def _shifted(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """The batch, shifted by a few random pixels; the border is repeated."""
-    most = max(1, int(SHIFT * min(x.shape[2:])))
+    most = max(1, int(SHIFT_OF_IMAGES * min(x.shape[2:])))
     down, across = torch.randint(2 * most + 1, (2,), generator=generator).tolist()
     padded = F.pad(x, (most,) * 4, mode="replicate")
     return padded[:, :, down : down + x.shape[2], across : across + x.shape[3]]

@@ -45,7 +45,7 @@ WATCHED = ("generative", "energy_size")  # terms whose largest value shows how c
 HEADLINES = {"nmi": "NMI", "auroc": "AUROC"}  # the first that a cell has is shown as its result
 Measured = dict[str, Any]
 THIN = 0.02  # standard deviation of the noise in columns added to a toy
-MOST = 10_000  # log p is computed for at most this many test rows
+SCORED = 10_000  # log p is computed for at most this many test rows
 UNTRAINED = "untrained"  # k-means on the representation of GEDI's net before training
 
 BASELINES: dict[str, dict[str, Any]] = {
@@ -178,7 +178,7 @@ def in_columns(tables: Iterable[np.ndarray], columns: int, seed: int) -> list[np
     return [(x @ rotation).astype(np.float32) for x in wide]
 
 
-def measure(
+def measure_cell(
     cell: Cell,
     models: Path | None = None,
     data: CellData | None = None,
@@ -210,7 +210,7 @@ def measure(
         model = None
     seconds = time.process_time() - began
     if model is not None and model.has_density:
-        rows = some(data.x_test, MOST, cell.seed)
+        rows = some(data.x_test, SCORED, cell.seed)
         with suppress(DataError):  # an unguarded run may have lost its density: log p is not a number
             numbers |= density_scores(model, rows.reshape(len(rows), -1), seed=cell.seed)
     if more is not None and not diverged:
@@ -229,7 +229,7 @@ def run_cells(
     say: Say,
     *,
     keep_models: bool = False,
-    measure: Callable[[Cell, Path | None], Measured] = measure,
+    measure: Callable[[Cell, Path | None], Measured] = measure_cell,
     needs: str | None = None,
 ) -> dict[Cell, Measured]:
     """Numbers of all cells; those not yet in ``out/cells.jsonl`` are run in ``jobs`` processes of one thread each.

@@ -13,19 +13,22 @@ from pathlib import Path
 import yaml
 
 from gedi.experiments import SCALES, budget
-from gedi.experiments.image_cells import ABLATIONS, METHODS, ROWS, SHAPE, TITLES, ImageCell, cells_of
+from gedi.experiments.image_cells import ABLATIONS, COMPARED_METHODS, ROWS, SHAPE, TITLES, ImageCell, image_cells
 from gedi.training.presets import preset
 
-TABLES = {"table2": METHODS, "table3": [row for row in ABLATIONS if row not in METHODS]}  # GEDI itself is in both
+ROWS_OF_TABLE = {
+    "table2": COMPARED_METHODS,
+    "table3": [row for row in ABLATIONS if row not in COMPARED_METHODS],
+}  # GEDI itself is in both
 
 
 def files() -> dict[str, str]:
     """The content of every file, by its path below the folder of configurations."""
     found = {}
-    for scale, (table, rows), data in itertools.product(SCALES, TABLES.items(), TITLES):
+    for scale, (table, rows), data in itertools.product(SCALES, ROWS_OF_TABLE.items(), TITLES):
         for row in rows:
             path = f"{scale}/{table}-{data}-{row}.yaml"
-            (cell,) = cells_of(budget(scale, 1, laptop_seeds=1), data, row)
+            (cell,) = image_cells(budget(scale, 1, laptop_seeds=1), data, row)
             found[path] = content(path, cell)
     return found
 

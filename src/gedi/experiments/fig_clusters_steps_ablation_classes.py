@@ -12,16 +12,16 @@ from matplotlib.figure import Figure
 
 from gedi.experiments import Outcome, Request, cells, paper, plots, table1
 from gedi.experiments.cells import Cell, cell_data
-from gedi.experiments.table1 import DATASETS, FROM_RANDOM
-from gedi.experiments.tabulate import NAMES, NOTE_JEM, Entry, Results, mean, mean_std, part, tabulate
+from gedi.experiments.table1 import RANDOM_HEADS, TWO_SHAPES
+from gedi.experiments.tabulate import METHOD_NAMES, NOTE_JEM, Entry, Results, mean, mean_std, part, tabulate
 
-SHOWN = {"swav": "SwAV", "default": "GEDI"}  # rows of Table 1 whose clusters are drawn
+CLUSTERS_SHOWN = {"swav": "SwAV", "default": "GEDI"}  # rows of Table 1 whose clusters are drawn
 # The paper's four variants in our terms: our default has no L_NF.
-VARIANTS = {
-    "with L_NF": f"{FROM_RANDOM} + with L_NF",
-    "no NF": FROM_RANDOM,
-    "no NF, no step 1": f"{FROM_RANDOM} + no step 1",
-    "no NF, 2 encoders": f"{FROM_RANDOM} + two encoders",
+ABLATED = {
+    "with L_NF": f"{RANDOM_HEADS} + with L_NF",
+    "no NF": RANDOM_HEADS,
+    "no NF, no step 1": f"{RANDOM_HEADS} + no step 1",
+    "no NF, 2 encoders": f"{RANDOM_HEADS} + two encoders",
 }
 NOTE_RANDOM = (
     "GEDI is our default without starts: cluster heads begin at random, as in the paper, and the one with the lowest "
@@ -36,10 +36,14 @@ def fig_clusters(request: Request) -> Outcome:
         request,
         "Clusters found on moons and circles",
         parts=("dataset", "method"),
-        cells={(data, column): table1.cells_of(budget, data, column) for data in DATASETS for column in SHOWN},
-        rows=[(data,) for data in DATASETS],
+        cells={
+            (data, column): table1.toy_cells(budget, data, column) for data in TWO_SHAPES for column in CLUSTERS_SHOWN
+        },
+        rows=[(data,) for data in TWO_SHAPES],
         columns={"data set": part()}
-        | {f"{title}, {s.upper()}": mean(s, column) for column, title in SHOWN.items() for s in ("nmi", "ami")},
+        | {
+            f"{title}, {s.upper()}": mean(s, column) for column, title in CLUSTERS_SHOWN.items() for s in ("nmi", "ami")
+        },
         notes=[
             f"The picture shows the test points of seed {budget.seeds[0]}. Clusters are coloured in order of "
             "appearance, so equal partitions have equal colours.",
@@ -51,13 +55,13 @@ def fig_clusters(request: Request) -> Outcome:
 def fig_steps(request: Request) -> Outcome:
     """JEM, SwAV and GEDI against T in {1, 2, 5, 8, 10}."""
     curves = {}
-    for data in DATASETS:
+    for data in TWO_SHAPES:
         for method in ("jem", "swav"):  # without DAM: the same cells at every T
-            level = table1.cells_of(request.budget, data, method)
-            curves[data, NAMES[method]] = dict.fromkeys(request.budget.dam_steps, level)
-        curves[data, NAMES["gedi"]] = _curve(request, Cell(data, 2, variant=FROM_RANDOM))
-    printed = {data: float(paper.TABLE1[data]["gedi"].split()[0]) for data in DATASETS}
-    marks = {(data, "GEDI in the paper (Table 1)"): (10, printed[data]) for data in DATASETS}
+            level = table1.toy_cells(request.budget, data, method)
+            curves[data, METHOD_NAMES[method]] = dict.fromkeys(request.budget.dam_steps, level)
+        curves[data, METHOD_NAMES["gedi"]] = _curve(request, Cell(data, 2, variant=RANDOM_HEADS))
+    printed = {data: float(paper.TABLE1[data]["gedi"].split()[0]) for data in TWO_SHAPES}
+    marks = {(data, "GEDI in the paper (Table 1)"): (10, printed[data]) for data in TWO_SHAPES}
     notes = [
         NOTE_RANDOM,
         NOTE_JEM,
@@ -72,8 +76,8 @@ def fig_ablation(request: Request) -> Outcome:
     """The paper's four variants against T."""
     curves = {
         (data, label): _curve(request, Cell(data, 2, variant=variant))
-        for data in DATASETS
-        for label, variant in VARIANTS.items()
+        for data in TWO_SHAPES
+        for label, variant in ABLATED.items()
     }
     notes = [
         NOTE_RANDOM,
@@ -88,8 +92,8 @@ def fig_ablation(request: Request) -> Outcome:
 def fig_classes(request: Request) -> Outcome:
     """GEDI with 2, 4 and 6 clusters, against T (Appendix H)."""
     curves = {
-        (data, f"GEDI, c = {c}"): _curve(request, Cell(data, c, variant=FROM_RANDOM))
-        for data in DATASETS
+        (data, f"GEDI, c = {c}"): _curve(request, Cell(data, c, variant=RANDOM_HEADS))
+        for data in TWO_SHAPES
         for c in paper.FIGURE_CLASSES
     }
     notes = [
@@ -147,17 +151,17 @@ def _curves(
 
 
 def _draw_clusters(results: Results) -> Figure:
-    made, grid = plots.figure(len(DATASETS), 1 + len(SHOWN), width=3.2, height=3.0)
-    for row, data in zip(grid, DATASETS, strict=True):
+    made, grid = plots.figure(len(TWO_SHAPES), 1 + len(CLUSTERS_SHOWN), width=3.2, height=3.0)
+    for row, data in zip(grid, TWO_SHAPES, strict=True):
         _, x, y = cell_data(results.cells[data, "default"][0])
         panels = [("ground truth", y)]
-        for column, method in SHOWN.items():
+        for column, method in CLUSTERS_SHOWN.items():
             measured = results.first(data, column)
             panels.append((f"{method}, NMI {measured['nmi']:.2f}", np.asarray(measured["labels"])))
         for axes, (title, labels) in zip(row, panels, strict=True):
             plots.scatter_clusters(axes, x, plots.in_order_of_appearance(labels), size=7)
             axes.set_title(title, fontsize=10)
-            x_limits, y_limits = plots.window(x)
+            x_limits, y_limits = plots.square_around(x)
             axes.set(xlim=x_limits, ylim=y_limits)
         row[0].set_ylabel(data, fontsize=11)
     return made

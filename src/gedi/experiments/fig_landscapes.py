@@ -13,18 +13,18 @@ from matplotlib.figure import Figure
 from gedi import runs
 from gedi.errors import DataError
 from gedi.experiments import Outcome, Request, plots
-from gedi.experiments.cells import MODELS, Cell, cell_data, cells_of, measure
+from gedi.experiments.cells import MODELS, Cell, cell_data, cells_of, measure_cell
 from gedi.experiments.scores import of_walks
 from gedi.experiments.tabulate import DENSITY, Results, means, number, part, tabulate
 from gedi.report.measures import walk_paths
 from gedi.training.model import TrainedModel
 
-DATASETS = ("moons", "circles", "spirals")
+PLANE_SETS = ("moons", "circles", "spirals")
 PANELS = 4
-WALKS = 80
-SAMPLES = 1000
-GRID = 220
-SHOWN = 12.0  # nats below typical data at which the landscape is cut off
+WALKS_OF_PANEL = 80
+SAMPLES_OF_PANEL = 1000
+GRID_OF_PANEL = 220
+LOWEST = 12.0  # nats below typical data at which the landscape is cut off
 
 
 class Landscape(NamedTuple):
@@ -42,8 +42,8 @@ def fig_landscapes(request: Request) -> Outcome:
     budget = request.budget
 
     def draw(results: Results) -> Figure:
-        made, grid = plots.figure(len(DATASETS), PANELS, width=3.5, height=3.3)
-        for row, data in zip(grid, DATASETS, strict=True):
+        made, grid = plots.figure(len(PLANE_SETS), PANELS, width=3.5, height=3.3)
+        for row, data in zip(grid, PLANE_SETS, strict=True):
             cell, measured = results.cells[data,][0], results.first(data)
             if "diverged" in measured:
                 row[0].set_title(f"{data}: diverged", fontsize=10)
@@ -56,20 +56,20 @@ def fig_landscapes(request: Request) -> Outcome:
         request,
         "Clusters, energy landscapes, DAM walks and samples",
         parts=("dataset",),
-        cells={(data,): cells_of(budget, Cell(data, 2)) for data in DATASETS},
+        cells={(data,): cells_of(budget, Cell(data, 2)) for data in PLANE_SETS},
         columns={
             "data set": part(),
             **means("nmi", "ami", *DENSITY),
             "walks that change cluster": number("walk_crossing", form=".2%"),
         },
         notes=[
-            f"The picture shows seed {budget.seeds[0]}: training points by cluster, log p (cut off at {SHOWN:g} nats "
+            f"The picture shows seed {budget.seeds[0]}: training points by cluster, log p (cut off at {LOWEST:g} nats "
             "or more below typical data), DAM walks from training points (a dot at each start), and samples of the "
             "model.",
         ],
         draw=draw,
         keep_models=True,
-        measure=functools.partial(measure, more=of_walks),
+        measure=functools.partial(measure_cell, more=of_walks),
         needs="walk_crossing",
     )
 
@@ -93,10 +93,10 @@ def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
     plots.scatter_clusters(clusters, x, plots.in_order_of_appearance(model.predict(x)))
     _draw_energy(energy, land)
     _draw_contours(walks, land, colors="#bbbbbb", linewidths=0.5)
-    for path in (paths := walk_paths(model, x, n=min(WALKS, len(x)), seed=0)):
+    for path in (paths := walk_paths(model, x, n=min(WALKS_OF_PANEL, len(x)), seed=0)):
         walks.plot(path[:, 0], path[:, 1], color=plots.colour(3), linewidth=1.1, alpha=0.9)
     walks.scatter(paths[:, 0, 0], paths[:, 0, 1], s=5, color="black", linewidths=0, zorder=3)
-    drawn = model.sample(SAMPLES, seed=0)
+    drawn = model.sample(SAMPLES_OF_PANEL, seed=0)
     samples.scatter(drawn[:, 0], drawn[:, 1], s=5, color=plots.colour(2), linewidths=0)
 
     names = ("clusters", "log p, relative to data", f"DAM walks, T = {model.config.dam.steps}", "samples")
@@ -108,13 +108,13 @@ def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
 
 def log_density_grid(model: TrainedModel, x: np.ndarray) -> Landscape:
     """log p over a window around the data, relative to the data's median."""
-    xs, ys = (np.linspace(low, high, GRID) for low, high in plots.window(x, margin=0.3))
+    xs, ys = (np.linspace(low, high, GRID_OF_PANEL) for low, high in plots.square_around(x, margin=0.3))
     plane = np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
     data = model.score_samples(x)
     typical = float(np.median(data))
-    log_density = model.score_samples(plane).reshape(GRID, GRID) - typical
+    log_density = model.score_samples(plane).reshape(GRID_OF_PANEL, GRID_OF_PANEL) - typical
     # Outside the data, log p falls without limit. An energy on a larger scale needs a lower floor.
-    floor = -max(SHOWN, 2 * (typical - float(np.quantile(data, 0.01))))
+    floor = -max(LOWEST, 2 * (typical - float(np.quantile(data, 0.01))))
     bottom, top = max(floor, float(log_density.min())), float(np.quantile(log_density, 0.998))
     return Landscape(xs, ys, log_density, bottom, top if top > bottom else bottom + 1e-6)
 

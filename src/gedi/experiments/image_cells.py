@@ -12,7 +12,7 @@ from gedi import runs
 from gedi.experiments import Budget, cells
 from gedi.experiments.cells import CELLS, MODELS, UNTRAINED, Cell, Measured, cell_data, read_cells
 from gedi.experiments.scores import CLASSES, drawn, of_image_fit, of_samples
-from gedi.experiments.tabulate import NAMES
+from gedi.experiments.tabulate import METHOD_NAMES
 from gedi.objectives.generative import MOST_NUMBERS
 from gedi.training.config import TrainingConfig
 from gedi.training.presets import preset
@@ -32,15 +32,15 @@ class Row(NamedTuple):
     variant: str = "full"
 
 
-METHODS = ("jem", "barlow", "swav", "simclr", "gedi")
+COMPARED_METHODS = ("jem", "barlow", "swav", "simclr", "gedi")
 # The paper's GEDI has one encoder and L_NF. The last three rows are its ablation, whatever our default is.
-ROWS = {method: Row(NAMES[method], method) for method in METHODS} | {
+ROWS = {method: Row(METHOD_NAMES[method], method) for method in COMPARED_METHODS} | {
     "no-nf-2-encoders": Row("no NF, 2 encoders", "gedi", "no NF, 2 encoders"),
     "no-nf": Row("no NF", "gedi", "no NF + one encoder"),
     "with-nf": Row("with L_NF", "gedi", "with L_NF + one encoder"),
 }
 ABLATIONS = ("no-nf-2-encoders", "no-nf", "with-nf")
-BASELINES = {"kmeans": Row("k-means of pixels", "kmeans"), UNTRAINED: Row(NAMES[UNTRAINED], UNTRAINED)}
+BASELINE_ROWS = {"kmeans": Row("k-means of pixels", "kmeans"), UNTRAINED: Row(METHOD_NAMES[UNTRAINED], UNTRAINED)}
 
 
 def printed_as(row: str) -> str:
@@ -74,8 +74,8 @@ class ImageCell(Cell):
 
     @property
     def row(self) -> str:
-        """The name of its row in `ROWS` or `BASELINES`."""
-        rows = ROWS | BASELINES
+        """The name of its row in `ROWS` or `BASELINE_ROWS`."""
+        rows = ROWS | BASELINE_ROWS
         return next(name for name, row in rows.items() if (row.method, row.variant) == (self.method, self.variant))
 
     def picture(self, out: Path) -> Path:
@@ -83,15 +83,15 @@ class ImageCell(Cell):
         return out / f"samples-{self.dataset}-{self.row}-s{self.seed}.png"
 
 
-def cells_of(budget: Budget, data: str, row: str) -> list[ImageCell]:
+def image_cells(budget: Budget, data: str, row: str) -> list[ImageCell]:
     """The cells of one row on one data set, one per seed."""
-    _, method, variant = (ROWS | BASELINES)[row]
+    _, method, variant = (ROWS | BASELINE_ROWS)[row]
     preset = {"smoke": "smoke", "laptop": LAPTOP, "paper": f"paper-{data}"}[budget.scale]
     cell = ImageCell(data, CLASSES[data], method=method, variant=variant)
     return cells.cells_of(replace(budget, preset=preset), cell)
 
 
-def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) -> Measured:
+def measure_images(cell: Cell, models: Path | None = None, *, out: Path | None = None) -> Measured:
     """Fit, and measure everything the five tables show; samples of a trained density are drawn in ``out``.
 
     The model is kept there too. If it was kept by an earlier run, only its samples are measured again.
@@ -105,7 +105,7 @@ def measure(cell: Cell, models: Path | None = None, *, out: Path | None = None) 
             return before | of_samples(cell, drawn(cell, runs.load(models / cell.key), data), data)
     has_density = cell.method not in cells.BASELINES and "generative" in cell.config().objective
     picture = cell.picture(out) if out is not None and has_density else None
-    return cells.measure(cell, models, more=functools.partial(of_image_fit, picture=picture))
+    return cells.measure_cell(cell, models, more=functools.partial(of_image_fit, picture=picture))
 
 
 # ---- equal compute ----

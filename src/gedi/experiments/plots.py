@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from gedi.report.images import tiled
 
 # Okabe and Ito's palette, blue and orange first; yellow, faint on white, last.
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#555555", "#F0E442")
+OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#555555", "#F0E442")
 MARKERS = "osD^vPX*"
 
 
@@ -29,7 +29,7 @@ def save(made: Figure, path: Path) -> Path:
 
 
 def colour(i: int) -> str:
-    return PALETTE[i % len(PALETTE)]
+    return OKABE_ITO[i % len(OKABE_ITO)]
 
 
 def in_order_of_appearance(labels: np.ndarray) -> np.ndarray:
@@ -51,7 +51,7 @@ def plane(axes: Axes) -> None:
     axes.spines[:].set_color("#bbbbbb")
 
 
-def window(x: np.ndarray, *, margin: float = 0.1) -> list[tuple[float, float]]:
+def square_around(x: np.ndarray, *, margin: float = 0.1) -> list[tuple[float, float]]:
     """A square around all points: (low, high) of each axis."""
     low, high = x.min(0), x.max(0)
     half = (1 + margin) / 2 * max(float((high - low).max()), 1e-9)

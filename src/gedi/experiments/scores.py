@@ -23,18 +23,21 @@ from gedi.evaluation import (
     typicality,
 )
 from gedi.evaluation.small_net import Recogniser, sample_scores, train_recogniser
-from gedi.experiments.cells import MOST, Cell, CellData, Measured, kmeans_labels, some
+from gedi.experiments.cells import SCORED, Cell, CellData, Measured, kmeans_labels, some
 from gedi.experiments.plots import image_panels, save
 from gedi.report.measures import walk_paths
 from gedi.training.model import TrainedModel
 
 CLASSES = {"svhn": 10, "cifar10": 10, "cifar100": 100}  # image data sets, and their number of classes and clusters
 INCEPTION = "GEDI_INCEPTION"  # environment variable with the path of the Inception weights; without it, no FID
-CHAINS, FRESH, LONGEST = 1_000, 128, 100  # samples from the buffer; fresh chains, and their steps at most
-SHOWN = 32  # images per panel
-WALKS = 2_000  # walks whose start and end are compared
+CHAINS, FRESH, MOST_STEPS = 1_000, 128, 100  # samples from the buffer; fresh chains, and their steps at most
+IMAGES_SHOWN = 32  # images per panel
+WALKS_COMPARED = 2_000  # walks whose start and end are compared
 
-OOD = {"gradient": "ood_score", "log_density": "score_samples"}  # criteria, and the model's methods that compute them
+OOD_CRITERIA = {
+    "gradient": "ood_score",
+    "log_density": "score_samples",
+}  # criteria, and the model's methods that compute them
 
 
 def of_image_fit(cell: Cell, model: TrainedModel | None, data: CellData, *, picture: Path | None = None) -> Measured:
@@ -45,7 +48,7 @@ def of_image_fit(cell: Cell, model: TrainedModel | None, data: CellData, *, pict
     samples = drawn(cell, model, data)
     if picture is not None:
         panels = {"from the buffer": samples["buffer"], "from fresh chains": samples["fresh"], "test set": data.x_test}
-        save(image_panels({title: images[:SHOWN] for title, images in panels.items()}), picture)
+        save(image_panels({title: images[:IMAGES_SHOWN] for title, images in panels.items()}), picture)
     return numbers | of_samples(cell, samples, data) | of_foreign(cell, model, data)
 
 
@@ -89,14 +92,14 @@ def probes(cell: Cell, train: np.ndarray, test: np.ndarray, y_test: np.ndarray) 
 
 def of_foreign(cell: Cell, model: TrainedModel, data: CellData) -> Measured:
     """AUROC of the cell's test images against those of the other data sets, by gradient, log p and typicality."""
-    criteria = {kind: getattr(model, method) for kind, method in OOD.items()}
-    rows = _rows(some(data.x_test, MOST, cell.seed))
+    criteria = {kind: getattr(model, method) for kind, method in OOD_CRITERIA.items()}
+    rows = _rows(some(data.x_test, SCORED, cell.seed))
     own, parts = {kind: score(rows) for kind, score in criteria.items()}, model.log_density_parts(rows)
     numbers: Measured = {}
     for other in CLASSES:
         if other == cell.dataset:
             continue
-        rows = _rows(some(load(other, split="test").x, cell.rows or MOST, cell.seed))
+        rows = _rows(some(load(other, split="test").x, cell.rows or SCORED, cell.seed))
         foreign = {kind: score(rows) for kind, score in criteria.items()}
         numbers |= {f"ood_{kind}_{other}": auroc(own[kind], scored) for kind, scored in foreign.items()}
         foreign_parts = model.log_density_parts(rows)
@@ -112,7 +115,7 @@ def of_walks(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured
     """The share of DAM's walks from training rows that end in another cluster."""
     assert model is not None
     x = _rows(data.x_train)
-    paths = walk_paths(model, x, n=min(WALKS, len(x)), seed=cell.seed)
+    paths = walk_paths(model, x, n=min(WALKS_COMPARED, len(x)), seed=cell.seed)
     return {"walk_crossing": float(np.mean(model.predict(paths[:, 0]) != model.predict(paths[:, -1])))}
 
 
@@ -121,7 +124,7 @@ def of_walks(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured
 
 def drawn(cell: Cell, model: TrainedModel, data: CellData) -> dict[str, np.ndarray]:
     """Samples as byte images: chains of the buffer as training left them, and fresh chains."""
-    steps = min(LONGEST, 40 * model.config.sampler.steps)
+    steps = min(MOST_STEPS, 40 * model.config.sampler.steps)
     found = {
         "buffer": model.rows_of(model.chains[:CHAINS]),
         "fresh": model.sample(FRESH, seed=cell.seed, steps=steps, fresh=True),

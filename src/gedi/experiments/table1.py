@@ -13,7 +13,7 @@ from gedi.experiments import Budget, Outcome, Request, cells, paper
 from gedi.experiments.cells import UNTRAINED, Cell, Measured
 from gedi.experiments.tabulate import (
     DENSITY,
-    NAMES,
+    METHOD_NAMES,
     NOTE_JEM,
     Entry,
     Results,
@@ -28,19 +28,19 @@ from gedi.training.build import fill_from_data
 from gedi.training.config import TrainingConfig, get, paths
 from gedi.training.presets import preset
 
-DATASETS = ("moons", "circles")
-FROM_RANDOM = "random heads only"  # the variant without starts, as in the paper
+TWO_SHAPES = ("moons", "circles")
+RANDOM_HEADS = "random heads only"  # the variant without starts, as in the paper
 ROWS_OF_PAPER = 400  # one batch is all rows
 BASELINE_ITERATIONS = 7_000  # of JEM and SwAV (Sec. 5.1); Appendix G gives JEM 100,000
 RUNS = 4  # of the mechanism; the one with the lowest objective is kept
-ROWS = {
+TABLE_ROWS = {
     "jem": "JEM",
     "swav": "SwAV",
     "literal": "GEDI, literal",
     "mechanism": f"GEDI, best of {RUNS} by objective",
     "default": "GEDI, our default",
     "kmeans": "k-means",
-    UNTRAINED: NAMES[UNTRAINED],
+    UNTRAINED: METHOD_NAMES[UNTRAINED],
 }
 PRINTED = {"jem": "jem", "swav": "swav", "literal": "gedi", "mechanism": "gedi", "default": "gedi"}  # rows of the paper
 
@@ -67,11 +67,11 @@ def table1(request: Request) -> Outcome:
         request,
         "Moons and circles as in the code the paper builds on (Table 1)",
         parts=("dataset", "method"),
-        cells={(data, row): cells_of_row(budget, data, row) for data in DATASETS for row in ROWS},
+        cells={(data, row): cells_of_row(budget, data, row) for data in TWO_SHAPES for row in TABLE_ROWS},
         chance="default",
         columns={
             "data set": part(0),
-            "method": part(1, ROWS),
+            "method": part(1, TABLE_ROWS),
             **means("nmi", "ami", "ari"),
             "NMI in the paper": of_row(lambda data, row: paper.TABLE1[data].get(PRINTED.get(row, ""), "–")),
             "objective": mean("objective", digits=4),
@@ -96,9 +96,9 @@ def table1(request: Request) -> Outcome:
             + ("its 100,000 iterations." if budget.scale == "paper" else "the 7,000 iterations of Sec. 5.1."),
             "Settings that differ between the paper's and our default, from the paper's value to ours ('from the data':"
             " a multiple of the data's resolution; 'unset': no limit, or for sampler.step noise²/2, temperature 1):",
-            *differences(preset("paper", n_features=2), preset(budget.preset, n_features=2)),
+            *setting_differences(preset("paper", n_features=2), preset(budget.preset, n_features=2)),
         ],
-        measure=measure,
+        measure=measure_best,
     )
 
 
@@ -115,7 +115,7 @@ def cells_of_row(budget: Budget, data: str, row: str) -> list[Cell]:
     return [BestOf(**vars(cell)) for cell in found] if row == "mechanism" else found
 
 
-def cells_of(budget: Budget, data: str, row: str) -> list[Cell]:
+def toy_cells(budget: Budget, data: str, row: str) -> list[Cell]:
     """The same with our own settings, on our own toys, for the figures."""
     cell = Cell(data, 2, method="gedi" if row == "default" else row)
     if row != "default" and budget.scale == "paper":
@@ -123,12 +123,12 @@ def cells_of(budget: Budget, data: str, row: str) -> list[Cell]:
     return cells.cells_of(budget, cell)
 
 
-def measure(cell: Cell, models: Path | None = None) -> Measured:
+def measure_best(cell: Cell, models: Path | None = None) -> Measured:
     """One fit, or the best of several by its objective, with the numbers of the others."""
     if not isinstance(cell, BestOf):
-        return cells.measure(cell, models)
+        return cells.measure_cell(cell, models)
     data = cells.cell_data(cell)
-    fits = [cells.measure(run, data=data) for run in cell.independent()]
+    fits = [cells.measure_cell(run, data=data) for run in cell.independent()]
     best = min(fits, key=lambda fit: math.inf if fit["objective"] is None else fit["objective"])
     others = [{name: fit[name] for name in ("objective", "nmi")} for fit in fits]
     together = {"seconds": sum(fit["seconds"] for fit in fits), "runs": others}
@@ -152,11 +152,11 @@ def _first_event(measured: Measured) -> dict[str, Any] | None:
 
 
 def _lowest_of_default(results: Results) -> str:
-    lows = ", ".join(f"{data} {results.groups[data, 'default']['nmi']['min']:.2f}" for data in DATASETS)
+    lows = ", ".join(f"{data} {results.groups[data, 'default']['nmi']['min']:.2f}" for data in TWO_SHAPES)
     return f"Lowest NMI of our default over the seeds: {lows}."
 
 
-def differences(theirs: TrainingConfig, ours: TrainingConfig) -> list[str]:
+def setting_differences(theirs: TrainingConfig, ours: TrainingConfig) -> list[str]:
     """Every setting in which two configs differ, one line per group: 'sampler.step 1.0 → unset; ...'."""
     # Any data will do: which open settings are filled in does not depend on it.
     rows = np.random.default_rng(0).standard_normal((50, 2)).astype(np.float32)

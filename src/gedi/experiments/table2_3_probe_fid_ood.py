@@ -10,19 +10,19 @@ from gedi.data import known_datasets, load
 from gedi.evaluation.fid import inception_metric
 from gedi.evaluation.small_net import SMALL_NET_FRECHET, SURE
 from gedi.experiments import Outcome, Request, paper
-from gedi.experiments.cells import MOST, UNTRAINED
+from gedi.experiments.cells import SCORED, UNTRAINED
 from gedi.experiments.image_cells import (
     ABLATIONS,
-    BASELINES,
+    BASELINE_ROWS,
+    COMPARED_METHODS,
     LAPTOP_ITERATIONS,
-    METHODS,
     ROWS,
     TITLES,
-    cells_of,
-    measure,
+    image_cells,
+    measure_images,
     printed_as,
 )
-from gedi.experiments.scores import CHAINS, CLASSES, FRESH, INCEPTION, LONGEST
+from gedi.experiments.scores import CHAINS, CLASSES, FRESH, INCEPTION, MOST_STEPS
 from gedi.experiments.tabulate import (
     DENSITY,
     HEADINGS,
@@ -67,7 +67,7 @@ def table2(request: Request) -> Outcome:
         "NMI of enc: k-means on enc(x), for all methods alike.",
     ]
     title = "Clusters on SVHN, CIFAR-10 and CIFAR-100: agreement with the classes of the test set"
-    return _table(request, title, METHODS, _cluster_columns(paper.TABLE2), notes, chance="gedi")
+    return _table(request, title, COMPARED_METHODS, _cluster_columns(paper.TABLE2), notes, chance="gedi")
 
 
 def table3(request: Request) -> Outcome:
@@ -120,7 +120,7 @@ def table_fid(request: Request) -> Outcome:
         "weights-inception-2015-12-05-6726825d.pth). Fits made without it are then measured again, or repeated if "
         "their models were not kept.",
         f"Samples: up to {CHAINS:,} chains of the buffer as training left them, and {FRESH} chains from uniform noise "
-        f"after up to {LONGEST} Langevin steps, all compared with the test images. Distances from few samples are "
+        f"after up to {MOST_STEPS} Langevin steps, all compared with the test images. Distances from few samples are "
         "larger.",
         "Barlow and SwAV train no density: their chains follow an untrained energy head.",
         NOTE_ROWS,
@@ -147,7 +147,7 @@ def table_ood(request: Request) -> Outcome:
     notes = [
         "AUROC: the probability that a test image of the training data's kind scores higher than one of the other data "
         "set: by s(x) = -||d log p / dx||, the paper's criterion; by log p; and by typicality, how near the terms of "
-        f"log p (energy and mixture) are to their medians over its own test images. At most {MOST:,} images of each.",
+        f"log p (energy and mixture) are to their medians over its own test images. At most {SCORED:,} images of each.",
         "Barlow and SwAV train no density: theirs is an untrained energy head on a trained encoder.",
         NOTE_ROWS,
     ]
@@ -187,9 +187,9 @@ def _table(
     table includes the pictures of samples, and if there are Inception weights, fits without FID are measured again.
     """
     check_present()
-    shown = [*methods, *(BASELINES if chance else ())]
-    fits = {(data, row): cells_of(request.budget, data, row) for data in CLASSES for row in shown}
-    titles = {row: line.title for row, line in (ROWS | BASELINES).items()}
+    shown = [*methods, *(BASELINE_ROWS if chance else ())]
+    fits = {(data, row): image_cells(request.budget, data, row) for data in CLASSES for row in shown}
+    titles = {row: line.title for row, line in (ROWS | BASELINE_ROWS).items()}
     return tabulate(
         request,
         title,
@@ -201,7 +201,7 @@ def _table(
         notes=notes,
         rows=rows,
         pictures=[cell.picture(request.out) for group in fits.values() for cell in group if samples],
-        measure=functools.partial(measure, out=request.out),
+        measure=functools.partial(measure_images, out=request.out),
         needs="fid_fresh" if samples and os.environ.get(INCEPTION) else None,
     )
 

@@ -30,17 +30,17 @@ from gedi.files.writing import finite
 from gedi.training.fit import fit_rows
 
 FOLDER, SOURCE = "adbench", "github.com/Minqi824/ADBench (datasets/Classical)"
-TRAINED = 0.7  # the share of rows to train on, with their anomalies and without labels
+LEARNED = 0.7  # the share of rows to train on, with their anomalies and without labels
 N_CLUSTERS = 8  # the estimator's default; the task has none
 SMOKE_SETS, SMOKE_ROWS = 2, 300  # at the smoke scale
-RIVALS: dict[str, dict[str, Any]] = {
+DETECTORS: dict[str, dict[str, Any]] = {
     "forest": {"n_estimators": 100},
     "neighbours": {"n_neighbors": 10},
     "lof": {"n_neighbors": 20},
     "gmm": {"n_components": N_CLUSTERS, "reg_covar": 1e-3},
 }
 # The columns: which method, and which of its numbers.
-COLUMNS = {
+SCORES_SHOWN = {
     "GEDI, combined": ("gedi", "auroc"),
     "GEDI, log p": ("gedi", "auroc_log_density"),
     "GEDI, gradient": ("gedi", "auroc_gradient"),
@@ -49,14 +49,14 @@ COLUMNS = {
     "LOF": ("lof", "auroc"),
     "GMM": ("gmm", "auroc"),
 }
-MEAN = "mean AUROC"  # the row before the last
+MEAN_AUROC = "mean AUROC"  # the row before the last
 
 
 @dataclass(frozen=True)
 class AnomalyCell(BenchmarkCell):
     """One fit on the training rows of a table."""
 
-    rivals: ClassVar[Mapping[str, dict[str, Any]]] = RIVALS
+    rivals: ClassVar[Mapping[str, dict[str, Any]]] = DETECTORS
 
 
 class Split(NamedTuple):
@@ -75,7 +75,7 @@ def table_anomaly(request: Request) -> Outcome:
         raise DataError(f"{folder} has no .npz files: get them from {SOURCE}.")
     if request.budget.scale == "smoke":
         tables = dict(list(tables.items())[:SMOKE_SETS])
-    shapes = {name: read_table(path)[0].shape for name, path in tables.items()}
+    shapes = {name: read_anomalies(path)[0].shape for name, path in tables.items()}
     rows = SMOKE_ROWS if request.budget.scale == "smoke" else None
 
     def fits(name: str, method: str) -> list[AnomalyCell]:
@@ -86,16 +86,19 @@ def table_anomaly(request: Request) -> Outcome:
         request,
         f"AUROC of anomalies in {len(tables)} tables of ADBench, on held-out rows",
         parts=("table", "method"),
-        cells={(name, method): fits(name, method) for name in tables for method in ("gedi", *RIVALS)},
-        rows=[*((name,) for name in tables), (MEAN,), (RANK,)],
+        cells={(name, method): fits(name, method) for name in tables for method in ("gedi", *DETECTORS)},
+        rows=[*((name,) for name in tables), (MEAN_AUROC,), (RANK,)],
         columns={
             "table": part(),
             "rows": lambda results, row: "{:,} x {}".format(*shapes[row[0]]) if row[0] in shapes else "",
-            **{title: score_or_rank(place, list(COLUMNS.values()), MEAN) for title, place in COLUMNS.items()},
+            **{
+                title: score_or_rank(place, list(SCORES_SHOWN.values()), MEAN_AUROC)
+                for title, place in SCORES_SHOWN.items()
+            },
         },
         varies="split and fit both change",
         notes=[
-            f"Every detector is trained on {TRAINED:.0%} of the rows, anomalies included, without labels, and scored "
+            f"Every detector is trained on {LEARNED:.0%} of the rows, anomalies included, without labels, and scored "
             "on the rest. Seeds change the split.",
             "GEDI, combined: the mean of a row's ranks among the training rows by log p and, three times, by the tails "
             "of its columns (gedi.evaluation.outlier_scores). GEDI, gradient: the paper's criterion.",
@@ -103,11 +106,11 @@ def table_anomaly(request: Request) -> Outcome:
             "standardised columns.",
             "We chose the combination using the labels of six of these tables.",
         ],
-        measure=functools.partial(measure, folder=folder),
+        measure=functools.partial(measure_detector, folder=folder),
     )
 
 
-def read_table(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def read_anomalies(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Rows X [n, d] and y [n], 1 for anomalies."""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -119,19 +122,19 @@ def read_table(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def split(path: Path, cell: Cell) -> Split:
+def split_rows(path: Path, cell: Cell) -> Split:
     """A random split; the same for every method."""
-    x, y = read_table(path)
+    x, y = read_anomalies(path)
     order = np.random.default_rng(cell.seed).permutation(len(x))[: cell.rows]
-    train, test = np.split(order, [int(TRAINED * len(order))])
+    train, test = np.split(order, [int(LEARNED * len(order))])
     return Split(x[train], x[test], y[test] == 1)
 
 
-def measure(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured:
+def measure_detector(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured:
     """Fit one detector; AUROC of its scores."""
-    data = split(folder / f"{cell.dataset}.npz", cell)
+    data = split_rows(folder / f"{cell.dataset}.npz", cell)
     began = time.process_time()
-    if cell.method in RIVALS:
+    if cell.method in DETECTORS:
         unusual = {"auroc": _rival(cell, data)}
     else:
         with warnings.catch_warnings():
@@ -150,7 +153,7 @@ def measure(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured
 
 def _rival(cell: Cell, data: Split) -> np.ndarray:
     """How unusual the held-out rows are to one of scikit-learn's detectors, on standardised columns."""
-    scaler, settings = StandardScaler().fit(data.train), RIVALS[cell.method]
+    scaler, settings = StandardScaler().fit(data.train), DETECTORS[cell.method]
     train, test = np.asarray(scaler.transform(data.train)), np.asarray(scaler.transform(data.test))
     if cell.method == "neighbours":
         return NearestNeighbors(**settings).fit(train).kneighbors(test)[0][:, -1]

@@ -18,35 +18,36 @@ from gedi.errors import DataError
 from gedi.experiments import Outcome, Request, cells
 from gedi.experiments.benchmark_cells import RANK, BenchmarkCell, benchmark_folder, score_or_rank
 from gedi.experiments.cells import Cell, CellData, Fit, Measured, cells_of
-from gedi.experiments.tabulate import NAMES, Results, Text, number, part, tabulate
+from gedi.experiments.tabulate import METHOD_NAMES, Results, Text, number, part, tabulate
+from gedi.settings import AUTO
 from gedi.training.number import find_number
 
-FOLDER, SOURCE = "clustering-data-v1", "github.com/gagolews/clustering-data-v1"
-ROWS, LABELS = ".data.gz", ".labels0.gz"  # the first of several reference labellings
-SMOKE_SETS = 2  # at the smoke scale
+SUITE, SUITE_SOURCE = "clustering-data-v1", "github.com/gagolews/clustering-data-v1"
+ROWS_SUFFIX, LABELS = ".data.gz", ".labels0.gz"  # the first of several reference labellings
+SMOKE_SUITE = 2  # at the smoke scale
 Settings = dict[str, Any]
-RIVALS: dict[str, tuple[Callable[..., Any], Settings]] = {
+CLUSTERERS: dict[str, tuple[Callable[..., Any], Settings]] = {
     "kmeans": (KMeans, {"n_init": 10}),
     "gmm": (GaussianMixture, {"n_init": 10}),
     "spectral": (SpectralClustering, {"affinity": "nearest_neighbors", "n_neighbors": 10}),
     "ward": (AgglomerativeClustering, {"linkage": "ward"}),
     "hdbscan": (HDBSCAN, {"copy": True}),
 }
-METHODS = ("gedi", *RIVALS)
-PLACES = [(method, "ari") for method in METHODS]
-AUTO, NEAR = "auto", 0.05  # GEDI with the number of clusters it finds; the ARI that another number may cost
-CALLED = NAMES | {"gmm": "GMM", "hdbscan": "HDBSCAN"}
-MEAN = "mean ARI"  # the row before the last
+SUITE_METHODS = ("gedi", *CLUSTERERS)
+PLACES = [(method, "ari") for method in SUITE_METHODS]
+NEAR = 0.05  # the ARI that another number of clusters may cost
+CALLED = METHOD_NAMES | {"gmm": "GMM", "hdbscan": "HDBSCAN"}
+MEAN_ARI = "mean ARI"  # the row before the last
 
 
 @dataclass(frozen=True)
 class ClusteringCell(BenchmarkCell):
     """One fit on a set of the suite."""
 
-    rivals: ClassVar[Mapping[str, Settings]] = {name: settings for name, (_, settings) in RIVALS.items()}
+    rivals: ClassVar[Mapping[str, Settings]] = {name: settings for name, (_, settings) in CLUSTERERS.items()}
 
 
-class Labelled(NamedTuple):
+class LabelledSet(NamedTuple):
     """A set of the suite: rows [n, d], and labels [n] where 0 marks noise."""
 
     x: np.ndarray
@@ -55,10 +56,10 @@ class Labelled(NamedTuple):
 
 def table_clustering(request: Request) -> Outcome:
     """ARI by set, its mean, and the mean rank of each method."""
-    folder = benchmark_folder(request, FOLDER, SOURCE)
+    folder = benchmark_folder(request, SUITE, SUITE_SOURCE)
     sets = {name: read_set(path) for name, path in find_sets(folder).items()}
     if request.budget.scale == "smoke":
-        sets = dict(list(sets.items())[:SMOKE_SETS])
+        sets = dict(list(sets.items())[:SMOKE_SUITE])
 
     def fits(name: str, method: str) -> list[ClusteringCell]:
         x, y = sets[name]
@@ -71,13 +72,13 @@ def table_clustering(request: Request) -> Outcome:
         request,
         f"ARI on {len(sets)} sets of the benchmark suite for clustering algorithms (v1)",
         parts=("set", "method"),
-        cells={(name, method): fits(name, method) for name in sets for method in (*METHODS, AUTO)},
-        rows=[*((name,) for name in sets), (MEAN,), (RANK,)],
+        cells={(name, method): fits(name, method) for name in sets for method in (*SUITE_METHODS, AUTO)},
+        rows=[*((name,) for name in sets), (MEAN_ARI,), (RANK,)],
         columns={
             "set": part(),
             "rows": _of_set(lambda x, y: f"{len(x):,} x {x.shape[1]}", sets),
             "k": _of_set(lambda x, y: str(y.max()), sets),
-            **{CALLED[place[0]]: score_or_rank(place, PLACES, MEAN) for place in PLACES},
+            **{CALLED[place[0]]: score_or_rank(place, PLACES, MEAN_ARI) for place in PLACES},
             "GEDI, own k": _auto,
             "seconds": lambda results, row: _seconds(results, row) if row[0] in sets else "",
         },
@@ -95,24 +96,26 @@ def table_clustering(request: Request) -> Outcome:
             "We tuned the rule that chooses GEDI's clusters with the labels of 26 of these sets at seed 0; the "
             "suite's other sets were not used.",
         ],
-        measure=functools.partial(measure, folder=folder),
+        measure=functools.partial(measure_set, folder=folder),
     )
 
 
 def find_sets(folder: Path) -> dict[str, Path]:
     """The files with rows, by the names of their sets, in alphabetical order."""
-    found = {path.name.removesuffix(ROWS): path for path in sorted(folder.rglob(f"*{ROWS}"))}
+    found = {path.name.removesuffix(ROWS_SUFFIX): path for path in sorted(folder.rglob(f"*{ROWS_SUFFIX}"))}
     found = {name: path for name, path in sorted(found.items()) if labels_of(path).is_file()}
     if not found:
-        raise DataError(f"{folder} has no pair of files NAME{ROWS} and NAME{LABELS}: get them from {SOURCE}.")
+        raise DataError(
+            f"{folder} has no pair of files NAME{ROWS_SUFFIX} and NAME{LABELS}: get them from {SUITE_SOURCE}."
+        )
     return found
 
 
 def labels_of(path: Path) -> Path:
-    return path.with_name(path.name.removesuffix(ROWS) + LABELS)
+    return path.with_name(path.name.removesuffix(ROWS_SUFFIX) + LABELS)
 
 
-def read_set(path: Path) -> Labelled:
+def read_set(path: Path) -> LabelledSet:
     """The rows in ``path`` and the reference labels beside it."""
     try:
         x, y = np.loadtxt(path, ndmin=2), np.loadtxt(labels_of(path), dtype=int, ndmin=1)
@@ -120,19 +123,19 @@ def read_set(path: Path) -> Labelled:
         raise DataError(f"{path} or its labels cannot be read as plain numbers ({error}).") from error
     if len(x) != len(y) or y.min() < 0 or y.max() < 1:
         raise DataError(f"{labels_of(path)} must have one label, 0 or more, for each row of {path.name}.")
-    return Labelled(x, y)
+    return LabelledSet(x, y)
 
 
-def measure(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured:
+def measure_set(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured:
     """Cluster all rows of a set; score those that are not noise."""
     x, y = read_set(find_sets(folder)[cell.dataset])
     data = CellData(x, x[y > 0], y[y > 0])
-    rival = functools.partial(_fit_rival, scored=y > 0) if cell.method in RIVALS else None
-    return cells.measure(cell, models, data, fit=rival)
+    rival = functools.partial(_fit_rival, scored=y > 0) if cell.method in CLUSTERERS else None
+    return cells.measure_cell(cell, models, data, fit=rival)
 
 
 def _fit_rival(cell: Cell, data: CellData, models: Path | None, scored: np.ndarray) -> Fit:
-    make, settings = RIVALS[cell.method]
+    make, settings = CLUSTERERS[cell.method]
     count = {} if make is HDBSCAN else {"n_components" if make is GaussianMixture else "n_clusters": cell.n_clusters}
     draws = {} if make in (HDBSCAN, AgglomerativeClustering) else {"random_state": cell.seed}
     labels = make(**count, **draws, **settings).fit_predict(StandardScaler().fit_transform(data.x_train))
@@ -142,7 +145,7 @@ def _fit_rival(cell: Cell, data: CellData, models: Path | None, scored: np.ndarr
 # ---- columns ----
 
 
-def _of_set(text: Callable[[np.ndarray, np.ndarray], str], sets: Mapping[str, Labelled]) -> Text:
+def _of_set(text: Callable[[np.ndarray, np.ndarray], str], sets: Mapping[str, LabelledSet]) -> Text:
     return lambda results, row: text(*sets[row[0]]) if row[0] in sets else ""
 
 
@@ -159,7 +162,7 @@ def _auto(results: Results, row: tuple[Any, ...]) -> str:
     def ari(name: str, method: str) -> float:
         return results.groups[name, method]["ari"]["mean"]
 
-    if row[0] == MEAN:
+    if row[0] == MEAN_ARI:
         return f"{statistics.fmean(ari(name, AUTO) for name in sets):.3f}"
     if row[0] == RANK:
         good = [k(name, AUTO) == k(name, "gedi") or ari(name, AUTO) >= ari(name, "gedi") - NEAR for name in sets]

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from gedi.experiments import Outcome, Request
-from gedi.experiments.cells import BASELINES, UNTRAINED, Cell, cells_of, measure
+from gedi.experiments.cells import BASELINES, UNTRAINED, Cell, cells_of, measure_cell
 from gedi.experiments.scores import of_representation
-from gedi.experiments.tabulate import DENSITY, NAMES, Entry, Results, means, number, part, tabulate
+from gedi.experiments.tabulate import DENSITY, METHOD_NAMES, Entry, Results, means, number, part, tabulate
 from gedi.training.config import TrainingConfig
 from gedi.training.methods import METHODS, with_method
 
@@ -27,7 +27,7 @@ NOTE_HEADS = (
     "rule; as in its paper, they are prototypes on a projector's sphere, and no start competes with them."
 )
 # How the tables with probes are measured.
-PROBED: dict[str, Any] = {"measure": functools.partial(measure, more=of_representation), "needs": "probe"}
+PROBED: dict[str, Any] = {"measure": functools.partial(measure_cell, more=of_representation), "needs": "probe"}
 
 
 def table_digits(request: Request) -> Outcome:
@@ -40,7 +40,7 @@ def table_digits(request: Request) -> Outcome:
         chance="gedi",
         varies="the fit changes",
         columns={
-            "method": part(0, NAMES),
+            "method": part(0, METHOD_NAMES),
             **means("nmi", "ami"),
             "lowest NMI": number("nmi", of="min"),
             **means("accuracy", "ari", *DENSITY),
@@ -67,7 +67,7 @@ def table_mnist(request: Request) -> Outcome:
         chance="gedi",
         varies="the fit changes",
         columns={
-            "method": part(0, NAMES | {"kmeans": "k-means of pixels"}),
+            "method": part(0, METHOD_NAMES | {"kmeans": "k-means of pixels"}),
             **means("nmi", "ami", "accuracy", "ari", "probe", "knn", *DENSITY),
             "seconds a fit": SECONDS,
         },

@@ -22,7 +22,7 @@ from gedi.training.guard import GuardWarning
 from gedi.training.model import TrainedModel
 from gedi.training.presets import configure
 
-SEGMENTS, ROWS = 4, 800  # rows to train on, and as many to test
+PLANTED, TABLE_SIZE = 4, 800  # rows to train on, and as many to test
 WAYS = {
     "gedi": "GEDI, the table as it is",
     "one-hot": "GEDI, one-hot columns, each scaled",
@@ -41,7 +41,7 @@ def table_mixed(request: Request) -> Outcome:
     fits = []
     for name, make in tables.items():
         for seed in budget.seeds:
-            measured = _measure(make, seed, preset=budget.preset, rows=min(budget.rows or ROWS, ROWS))
+            measured = _measure(make, seed, preset=budget.preset, rows=min(budget.rows or TABLE_SIZE, TABLE_SIZE))
             fits += [{"data": name, "seed": seed, **one} for one in measured]
             said = ", ".join(f"{one['way']} {one['ami']:.2f}" for one in measured)
             request.say(f"{name} seed {seed}: AMI {said}")
@@ -52,7 +52,7 @@ def table_mixed(request: Request) -> Outcome:
             lowest = min(fit["ami"] for fit in some)
             rows.append([name, words, _mean(some, "ami"), f"{lowest:.2f}", _mean(some, "auroc_shuffled")])
     notes = [
-        f"{ROWS} rows in {SEGMENTS} planted segments; data and fit both change with the seed.",
+        f"{TABLE_SIZE} rows in {PLANTED} planted segments; data and fit both change with the seed.",
         "'customers' has ids, names, cities, dates, units and 5% missing cells. 'words and noise' has three numbers, "
         "four categories that depend on the segment, and two that do not.",
         "Prepared columns: gaps filled by hand, numbers standardised, words one-hot. For one-hot columns, GEDI scales "
@@ -68,11 +68,11 @@ def table_mixed(request: Request) -> Outcome:
 def words_and_noise(n: int, *, seed: int) -> tuple[Any, np.ndarray]:
     """A data frame with three numbers, one of them noise, and six categories, two of them noise; and the segments."""
     rng = np.random.default_rng(seed)
-    y = rng.choice(SEGMENTS, n, p=rng.dirichlet(np.full(SEGMENTS, 8.0)))
-    numbers = np.column_stack([rng.normal(0, 1.15, (SEGMENTS, 2))[y], np.zeros(n)]) + rng.normal(size=(n, 3))
+    y = rng.choice(PLANTED, n, p=rng.dirichlet(np.full(PLANTED, 8.0)))
+    numbers = np.column_stack([rng.normal(0, 1.15, (PLANTED, 2))[y], np.zeros(n)]) + rng.normal(size=(n, 3))
     columns: dict[str, Any] = {f"number {j}": column for j, column in enumerate(numbers.T)}
     for j, levels in enumerate((3, 4, 5, 4)):
-        odds = rng.dirichlet(np.full(levels, 0.25), SEGMENTS)
+        odds = rng.dirichlet(np.full(levels, 0.25), PLANTED)
         columns[f"word {j}"] = [f"level {rng.choice(levels, p=odds[segment])}" for segment in y]
     for j, levels in enumerate((3, 6)):
         columns[f"noise {j}"] = [f"level {i}" for i in rng.choice(levels, n, p=rng.dirichlet(np.full(levels, 3.0)))]
@@ -97,8 +97,8 @@ def _measure(make: Any, seed: int, *, preset: str | None, rows: int) -> list[dic
         found.append({"way": way, "ami": scores["ami"], "auroc_shuffled": separation})
     prepared = _prepared(train, recipe)
     rivals = {
-        "kmeans": KMeans(SEGMENTS, n_init=10, random_state=seed),  # pyright: ignore[reportArgumentType]
-        "mixture": GaussianMixture(SEGMENTS, reg_covar=1e-3, n_init=5, random_state=seed),
+        "kmeans": KMeans(PLANTED, n_init=10, random_state=seed),  # pyright: ignore[reportArgumentType]
+        "mixture": GaussianMixture(PLANTED, reg_covar=1e-3, n_init=5, random_state=seed),
     }
     for way, rival in rivals.items():
         found.append({"way": way, "ami": clustering_scores(y[:rows], rival.fit_predict(prepared))["ami"]})
@@ -111,7 +111,7 @@ def _fit(x: np.ndarray, table: TableRecipe | None, seed: int, preset: str | None
     words = () if table is None else table.words
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)
-        return fit_prepared(prepare(x, config, SEGMENTS, table=table, words=words), seed=seed)
+        return fit_prepared(prepare(x, config, PLANTED, table=table, words=words), seed=seed)
 
 
 def _prepared(x: np.ndarray, recipe: TableRecipe) -> np.ndarray:

@@ -26,10 +26,10 @@ from gedi.training.presets import SMOKE, preset
 from gedi.training.recipe import train
 from gedi.training.recovery import StoppedError
 
-VARIANTS = ("without GEDI", "without constraint", "with constraint")  # the paper's
+PAPER_VARIANTS = ("without GEDI", "without constraint", "with constraint")  # the paper's
 EM_ALONE, EM_LEARNED, FROM_RANDOM = "EM alone", "EM + constraint without GEDI's terms", "random start"
 CONTROLS = (EM_ALONE, EM_LEARNED, FROM_RANDOM)  # ours: they separate what the start does from what training does
-MANY = 10_000  # triplets: from here on, the laptop scale has one seed unless the user chooses
+MANY_TRIPLETS = 10_000  # triplets: from here on, the laptop scale has one seed unless the user chooses
 SMOKE_TRIPLETS, SMOKE_TRAIN = 40, 1_200  # of scikit-learn's 8x8 digits, which need no download
 
 
@@ -37,13 +37,13 @@ def table_nesy(request: Request) -> Outcome:
     """Our numbers next to the paper's, by number of triplets and variant."""
     budget = request.budget
     # The paper's settings have no start to control for.
-    variants = VARIANTS if budget.scale == "paper" else VARIANTS + CONTROLS
+    variants = PAPER_VARIANTS if budget.scale == "paper" else PAPER_VARIANTS + CONTROLS
     sizes = [SMOKE_TRIPLETS] if budget.scale == "smoke" else list(paper.TABLE4)
     return tabulate(
         request,
         "MNIST addition: accuracy and agreement of clusters with digits on the MNIST test set",
         parts=("triplets", "variant"),
-        cells={(n, variant): cells_of(budget, n, variant) for n in sizes for variant in variants},
+        cells={(n, variant): addition_cells(budget, n, variant) for n in sizes for variant in variants},
         columns={
             "N": of_row(lambda n, variant: f"{n:,}"),
             "variant": part(1),
@@ -57,7 +57,7 @@ def table_nesy(request: Request) -> Outcome:
         },
         varies="triplets and fit both change",
         notes=NOTES[budget.scale],
-        measure=measure,
+        measure=measure_addition,
     )
 
 
@@ -112,12 +112,12 @@ class AdditionCell(Cell):
         return f"{(self.rows or 0) // 3} triplets, {self.variant}, seed {self.seed}"
 
 
-def cells_of(budget: Budget, n: int, variant: str) -> list[AdditionCell]:
+def addition_cells(budget: Budget, n: int, variant: str) -> list[AdditionCell]:
     """The cells of one entry of the table, one per seed."""
     dataset = "digits" if budget.scale == "smoke" else "addition"
     cell = AdditionCell(dataset, 10, preset=budget.scale, variant=variant, rows=3 * n)
     own = replace(budget, rows=None, iterations=None)  # the cell's config sets both
-    return cells.cells_of(own, cell, laptop_seeds=1 if n >= MANY else None)
+    return cells.cells_of(own, cell, laptop_seeds=1 if n >= MANY_TRIPLETS else None)
 
 
 def addition_data(cell: Cell) -> CellData:
@@ -133,10 +133,10 @@ def addition_data(cell: Cell) -> CellData:
     return CellData(train[0], *(train if cell.variant == EM_ALONE else test))
 
 
-def measure(cell: Cell, models: Path | None = None) -> Measured:
+def measure_addition(cell: Cell, models: Path | None = None) -> Measured:
     """One cell: the usual scores, and the share of images whose cluster is their digit, without any matching."""
     data = addition_data(cell)
-    measured = cells.measure(cell, models, data, fit=start_alone if cell.variant == EM_ALONE else None)
+    measured = cells.measure_cell(cell, models, data, fit=start_alone if cell.variant == EM_ALONE else None)
     return measured | {"symbol_accuracy": float(np.mean(np.asarray(measured["labels"]) == data.y_test))}
 
 
@@ -160,7 +160,7 @@ def start_alone(cell: Cell, data: CellData, models: Path | None) -> Fit:
 # start's labels then contradict each other: the constraint must not pull before the network tells images apart, because
 # calling them all 0 would satisfy it.
 EPOCHS = {100: 100, 1_000: 30, 10_000: 5}
-SIZES: dict[int, dict[str, Any]] = {
+SEARCH_BY_SIZE: dict[int, dict[str, Any]] = {
     100: dict(start=dict(nodes=20, tries=10, node_rows=15), heads=dict(anchor=10.0)),
     1_000: dict(start=dict(nodes=100, tries=3, node_rows=15)),
     10_000: dict(start=dict(nodes=300, tries=1, node_rows=15)),
@@ -174,20 +174,20 @@ NEXT_TO_NOTHING = 1e-12
 
 def base(scale: str, n: int) -> TrainingConfig:
     """The settings of a scale for n triplets, without the constraint."""
-    size = min(SIZES, key=lambda known: abs(known - n))
+    size = min(SEARCH_BY_SIZE, key=lambda known: abs(known - n))
     if scale == "paper":  # the table of Appendix G, column Addition
         config = preset("paper-mnist", n_features=784)
         for stage in (config.step1, config.step2):
             stage.iterations = EPOCHS[size] * max(1, 3 * n // stage.batch_size)
         return config
     side = 8 if scale == "smoke" else 28
-    config = override(preset("digits", n_features=side**2, image_shape=(side, side, 1)), SIZES[size])
+    config = override(preset("digits", n_features=side**2, image_shape=(side, side, 1)), SEARCH_BY_SIZE[size])
     return override(config, SMOKE, {"start.tries": 2, "start.ground": 5}) if scale == "smoke" else config
 
 
 def addition(scale: str, n: int, variant: str) -> TrainingConfig:
     """The settings of a variant for n triplets."""
-    if variant not in VARIANTS + CONTROLS:
+    if variant not in PAPER_VARIANTS + CONTROLS:
         raise ConfigError(f"Unknown variant {variant!r} of the addition experiment.")
     config = base(scale, n)
     if variant == "without constraint":

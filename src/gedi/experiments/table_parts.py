@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gedi.data import known_datasets
-from gedi.experiments import Budget, Outcome, Request, cells
-from gedi.experiments.cells import UNTRAINED, Cell
-from gedi.experiments.tabulate import DENSITY, NAMES, Entry, Results, count, means, number, part, tabulate
+from gedi.experiments import Budget, Outcome, Request
+from gedi.experiments.cells import UNTRAINED, Cell, cells_of
+from gedi.experiments.tabulate import DENSITY, METHOD_NAMES, Entry, Results, count, means, number, part, tabulate
 
 DATA: dict[str, Cell] = {
     "moons": Cell("moons", 2),
@@ -33,7 +33,7 @@ VARIANTS = (
     "starts alone",
     "no step 1",
 )
-BASELINES = ("kmeans", UNTRAINED)
+UNTAUGHT = ("kmeans", UNTRAINED)  # rows to compare with
 
 
 def table_parts(request: Request) -> Outcome:
@@ -45,7 +45,7 @@ def table_parts(request: Request) -> Outcome:
         request,
         "The parts of GEDI: the default settings with one change each",
         parts=("data", "variant"),
-        cells={(d, row): cells_of(request.budget, d, row) for d in data for row in (*VARIANTS, *BASELINES)},
+        cells={(d, row): part_cells(request.budget, d, row) for d in data for row in (*VARIANTS, *UNTAUGHT)},
         chance=FULL,
         columns={
             "data": part(0),
@@ -77,15 +77,14 @@ def table_parts(request: Request) -> Outcome:
     )
 
 
-def cells_of(budget: Budget, data: str, row: str) -> list[Cell]:
-    """The cells of one row, a variant or a baseline; one per seed."""
-    change = {"method": row} if row in BASELINES else {"variant": row}
-    cell = replace(DATA[data], **change)
-    return cells.cells_of(budget, cell, laptop_seeds=LAPTOP_SEEDS.get(cell.dataset))
+def part_cells(budget: Budget, title: str, row: str) -> list[Cell]:
+    """The cells of one row, a variant or a method to compare with; one per seed."""
+    cell = replace(DATA[title], **({"method": row} if row in UNTAUGHT else {"variant": row}))
+    return cells_of(budget, cell, laptop_seeds=LAPTOP_SEEDS.get(cell.dataset))
 
 
 def _variant(results: Results, row: Entry) -> str:
     data, variant = row
     same = variant in VARIANTS and variant != FULL
     same = same and results.cells[row][0].settings() == results.cells[data, FULL][0].settings()
-    return f"{variant} (as full)" if same else NAMES.get(variant, variant)
+    return f"{variant} (as full)" if same else METHOD_NAMES.get(variant, variant)

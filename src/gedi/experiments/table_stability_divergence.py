@@ -47,7 +47,7 @@ def table_stability(request: Request) -> Outcome:
             "Energy gaps and |log p| (root mean square over data and samples) are recorded every 50 iterations.",
         ],
         varies=None,
-        summarise=stability,
+        summarise=counts_of_runs,
     )
 
 
@@ -55,7 +55,7 @@ def _number(key: str) -> Text:
     return lambda results, row: str(n) if isinstance(n := results.groups[row][key], int) else f"{n:.3g}"
 
 
-def stability(runs: list[Measured]) -> dict[str, Any]:
+def counts_of_runs(runs: list[Measured]) -> dict[str, Any]:
     """Counts over runs, and their largest values."""
     events = [run.get("guard") or [] for run in runs]
     gaps = [run["largest"]["generative"] for run in runs if run.get("largest")]
@@ -78,7 +78,7 @@ def table_divergence(request: Request) -> Outcome:
     """
     torch.set_num_threads(1)
     budget = request.budget
-    settings = literal(budget)
+    settings = literal_settings(budget)
     fits = [_diverge(request, data, seed, settings) for data in ("moons", "circles") for seed in budget.seeds]
     columns = ["data", "seed", f"energy gap after {UNWATCHED} iterations, unwatched"]
     columns += ["first warning at iteration", "first limit exceeded at", "all events at", "outcome"]
@@ -97,7 +97,7 @@ def table_divergence(request: Request) -> Outcome:
     return write_json(request, outcome, seeds=budget.seeds, cells=fits, settings=to_dict(settings))
 
 
-def literal(budget: Budget) -> TrainingConfig:
+def literal_settings(budget: Budget) -> TrainingConfig:
     """The paper's settings without the box, and without step 2."""
     config = preset("paper", n_features=2)
     most = budget.iterations or config.step1.iterations

@@ -15,23 +15,22 @@ from gedi.data.sources import data_dir
 from gedi.evaluation import ami
 from gedi.experiments import Outcome, Request, cells
 from gedi.experiments.cells import Cell, CellData, Measured, cells_of
-from gedi.experiments.table_clustering import FOLDER, find_sets, read_set
+from gedi.experiments.table_clustering import SUITE, find_sets, read_set
 from gedi.experiments.tabulate import Entry, Results, Text, part, tabulate
 from gedi.experiments.verdict_data import MADE, NOISE
-from gedi.report.measures import Answers
-from gedi.report.measures import measure as measures_of
+from gedi.report.measures import Answers, measure
 from gedi.report.run_view import IMAGE_SAMPLES, ROW_SAMPLES
 from gedi.report.verdict import LIMITS, POOR, UNGRADED, WORST_FIRST, judge
 from gedi.training.config import TrainingConfig
 from gedi.training.model import TrainedModel
 
-ROWS, DIGITS_ROWS = 300, 600
+MADE_ROWS, DIGITS_ROWS = 300, 600
 ENOUGH = 200  # iterations per stage, so that many fits are affordable
 SMOKE_EVERY = 8  # at the smoke scale, one case in this many is fitted
-GRADES = ("good", "fair", "poor", UNGRADED)
+GRADES_SHOWN = ("good", "fair", "poor", UNGRADED)
 TRUE, NEAR_RIVAL = 0.7, 0.05  # 'good' is right if AMI is at least 0.7, or at most 0.05 below the best rival's
 CLEARLY_TRUE = 0.9
-BINS: dict[str, Callable[[float], bool]] = {
+AMI_BINS: dict[str, Callable[[float], bool]] = {
     "AMI 0.9 to 1": lambda score: score >= CLEARLY_TRUE,
     "AMI 0.7 to 0.9": lambda score: TRUE <= score < CLEARLY_TRUE,
     "AMI 0.5 to 0.7": lambda score: 0.5 <= score < TRUE,
@@ -70,7 +69,7 @@ def cases(request: Request) -> list[VerdictCell]:
 
     def cell(data: str, count: int, **settings: Any) -> VerdictCell:
         columns = MADE[data](10, 0)[0].shape[1]
-        return VerdictCell(data, count, rows=ROWS, columns=columns, **settings)
+        return VerdictCell(data, count, rows=MADE_ROWS, columns=columns, **settings)
 
     found = [cell(data, count) for data, count in [*noise, *right.items(), *wrong]]
     found.append(cell("circles", 2, method="swav"))
@@ -82,7 +81,7 @@ def cases(request: Request) -> list[VerdictCell]:
 
 def _sets(request: Request) -> list[VerdictCell]:
     """Sets of the benchmark suite, if its files are there: every other one is for confirmation."""
-    folder = request.data or data_dir() / FOLDER
+    folder = request.data or data_dir() / SUITE
     present = find_sets(folder) if folder.is_dir() and request.budget.scale != "smoke" else {}
     made = []
     for place, name in enumerate(name for name in SETS if name in present):
@@ -93,7 +92,7 @@ def _sets(request: Request) -> list[VerdictCell]:
 
 def table_verdict(request: Request) -> Outcome:
     """How often each grade was given, by how well the clusters agree with the truth."""
-    folder = request.data or data_dir() / FOLDER
+    folder = request.data or data_dir() / SUITE
     entries: dict[Entry, list[VerdictCell]] = {}
     for cell in cases(request):
         entries.setdefault((cell.dataset, cell.n_clusters, _settings(cell)), []).append(cell)
@@ -102,11 +101,11 @@ def table_verdict(request: Request) -> Outcome:
         "The verdict on clusters beside the truth",
         parts=("data", "clusters", "settings"),
         cells=entries,
-        rows=[*((name,) for name in BINS), (NO_CLUSTERS,)],
+        rows=[*((name,) for name in AMI_BINS), (NO_CLUSTERS,)],
         columns={
             "clusters and truth": part(),
-            **{grade: _count(grade) for grade in GRADES},
-            "fits": _count(*GRADES),
+            **{grade: _count(grade) for grade in GRADES_SHOWN},
+            "fits": _count(*GRADES_SHOWN),
         },
         varies=None,
         notes=[
@@ -121,7 +120,7 @@ def table_verdict(request: Request) -> Outcome:
             "iterations per stage (digits: the defaults), also with too few and too many clusters, SwAV, and "
             "the preset smoke itself.",
         ],
-        measure=functools.partial(measure, folder=folder),
+        measure=functools.partial(measure_grades, folder=folder),
         needs="findings",
     )
 
@@ -133,15 +132,15 @@ def _settings(cell: Cell) -> str:
 # ---- one fit ----
 
 
-def measure(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured:
+def measure_grades(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured:
     """Fit a case and judge it as its report would."""
     x, y = data_of(cell, folder)
-    return cells.measure(cell, models, CellData(x, x, y), more=judged)
+    return cells.measure_cell(cell, models, CellData(x, x, y), more=judged)
 
 
 def data_of(cell: Cell, folder: Path) -> tuple[np.ndarray, np.ndarray]:
     if cell.dataset in MADE:
-        return MADE[cell.dataset](cell.rows or ROWS, cell.seed)
+        return MADE[cell.dataset](cell.rows or MADE_ROWS, cell.seed)
     if cell.dataset == "digits":
         digits = load("digits", n=cell.rows, seed=cell.seed)
         assert digits.y is not None
@@ -155,7 +154,7 @@ def judged(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
     assert model is not None
     rows = data.x_train.reshape(len(data.x_train), -1).astype(np.float64)
     samples = model.sample(IMAGE_SAMPLES if model.image_shape else ROW_SAMPLES) if model.has_density else None
-    m = measures_of(model, Answers(model, rows), samples, model.results, model.history)
+    m = measure(model, Answers(model, rows), samples, model.results, model.history)
     found = {judgement.ability: judgement.findings for judgement in judge(m)}
     return {
         "findings": {name: {f.measure: f.value for f in some if f.measure} for name, some in found.items()},
@@ -186,7 +185,7 @@ def is_right(measured: Measured) -> bool:
 def _place(measured: Measured) -> str:
     if measured["cell"]["dataset"] in NOISE:
         return NO_CLUSTERS
-    return next(name for name, holds in BINS.items() if holds(measured["ami"]))
+    return next(name for name, holds in AMI_BINS.items() if holds(measured["ami"]))
 
 
 def _count(*grades: str) -> Text:

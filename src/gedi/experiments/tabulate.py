@@ -22,8 +22,8 @@ HEADINGS = {"nmi": "NMI", "ami": "AMI", "accuracy": "accuracy", "ari": "ARI", "n
 HEADINGS |= {"probe": "probe", "sgd_probe": "probe by SGD", "knn": "kNN"}
 HEADINGS |= {"auroc_uniform": "AUROC, noise", "auroc_shuffled": "AUROC, shuffled"}
 DENSITY = ("auroc_uniform", "auroc_shuffled")
-NAMES = {"jem": "JEM", "barlow": "Barlow", "swav": "SwAV", "simclr": "SimCLR", "gedi": "GEDI"}
-NAMES |= {"kmeans": "k-means", "spectral": "spectral", "ward": "Ward", "untrained": "untrained encoder"}
+METHOD_NAMES = {"jem": "JEM", "barlow": "Barlow", "swav": "SwAV", "simclr": "SimCLR", "gedi": "GEDI"}
+METHOD_NAMES |= {"kmeans": "k-means", "spectral": "spectral", "ward": "Ward", "untrained": "untrained encoder"}
 RANDOM = "random labels"  # the name of the chance row
 
 NOTE_JEM = "JEM has no cluster head (one output neuron in the paper): it predicts a single cluster, so its NMI is 0."
@@ -80,7 +80,7 @@ def tabulate(
     """
     wanted = [cell for group in cells.values() for cell in group]
     found = run_cells(wanted, request.out, request.jobs, request.say, **fitting)
-    summarise = summarise or summary
+    summarise = summarise or statistics_of
     groups = {entry: summarise([found[cell] for cell in group]) for entry, group in cells.items()}
     for entry in [entry for entry in cells if entry[-1] == chance]:
         groups[*entry[:-1], RANDOM] = summarise([found[cell]["random_labels"] for cell in cells[entry]])
@@ -168,7 +168,7 @@ def number(score: str, *at: Any, of: str = "mean", form: str = ".2f") -> Text:
 # ---- statistics and their text ----
 
 
-def summary(found: Sequence[Measured]) -> Group:
+def statistics_of(found: Sequence[Measured]) -> Group:
     """Mean, standard deviation, lowest and highest value of every number over the cells of an entry."""
     group: Group = {"n": len(found), "diverged": sum("diverged" in measured for measured in found)}
     for name in dict.fromkeys(name for measured in found for name in measured):

@@ -52,7 +52,7 @@ def _far_apart(rng: np.random.Generator, count: int, columns: int) -> np.ndarray
     return tries[best] / nearest[best]
 
 
-def mixed(n: int, seed: int, *, distance: float, typical: float) -> Labelled:
+def mixed_table(n: int, seed: int, *, distance: float, typical: float) -> Labelled:
     """A table of four segments: three numeric columns, and two categories coded as columns of zeros and ones.
 
     ``typical``: the share of rows with the typical category of their segment; the rest have a random one.
@@ -77,14 +77,14 @@ MADE: dict[str, Callable[[int, int], Labelled]] = {
     "uniform noise, 5 columns": lambda n, seed: uniform(n, seed, columns=5),
     "one Gaussian": lambda n, seed: gaussian(n, seed, columns=2),
     "one Gaussian, 10 columns": lambda n, seed: gaussian(n, seed, columns=10),
-    "one Gaussian, and words": lambda n, seed: (mixed(n, seed, distance=0, typical=0)[0], np.zeros(n, dtype=int)),
+    "one Gaussian, and words": lambda n, seed: (mixed_table(n, seed, distance=0, typical=0)[0], np.zeros(n, dtype=int)),
     "clouds": lambda n, seed: clouds(n, seed, columns=3, count=4, distance=6),
     "clouds that touch": lambda n, seed: clouds(n, seed, columns=2, count=4, distance=4),
     "clouds that overlap": lambda n, seed: clouds(n, seed, columns=2, count=4, distance=2),
     "unequal clouds": lambda n, seed: clouds(n, seed, columns=2, count=4, distance=6, unequal=True),
     "stretched clouds": lambda n, seed: clouds(n, seed, columns=2, count=3, distance=4, stretched=True),
     "clouds, 12 columns": lambda n, seed: clouds(n, seed, columns=12, count=5, distance=8),
-    "mixed table": lambda n, seed: mixed(n, seed, distance=5, typical=0.9),
-    "mixed table, vague": lambda n, seed: mixed(n, seed, distance=2, typical=0.7),
+    "mixed table": lambda n, seed: mixed_table(n, seed, distance=5, typical=0.9),
+    "mixed table, vague": lambda n, seed: mixed_table(n, seed, distance=2, typical=0.7),
 }
 NOISE = tuple(name for name in MADE if name.startswith(("uniform", "one Gaussian")))

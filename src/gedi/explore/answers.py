@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gedi.data import checked_blocks, load
-from gedi.data.columns import number as cell_number
+from gedi.data.columns import number_in as cell_number
 from gedi.data.pictures import thumbnail
 from gedi.errors import DataError
 from gedi.explore.uploads import Upload
@@ -19,10 +19,10 @@ from gedi.report.data_sample import read_sample, sample_of
 from gedi.report.measures import Answers
 from gedi.training.model import TrainedModel
 
-ROWS = 2_000  # examples: enough to compare with, and quick to search
+EXAMPLE_ROWS = 2_000  # examples: enough to compare with, and quick to search
 PICTURES = 500  # rows of images sent with a picture each
-NEAREST = 5
-VALUES = 8  # shown for a wide row
+NEAREST_EXAMPLES = 5
+VALUES_OF_ROW = 8  # shown for a wide row
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Examples(Answers):
         """For each row, the distances to the nearest examples and which ones they are, [n, NEAREST] each."""
         from sklearn.neighbors import NearestNeighbors
 
-        search = NearestNeighbors(n_neighbors=min(NEAREST, len(self.rows))).fit(_places(self))
+        search = NearestNeighbors(n_neighbors=min(NEAREST_EXAMPLES, len(self.rows))).fit(_places(self))
         return search.kneighbors(_places(said))
 
     def picture(self, row: np.ndarray) -> bytes:
@@ -64,7 +64,7 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
                 f"{folder} has neither stored rows nor a density to sample from, so there is nothing to compare with: "
                 "pass rows with --data DATA."
             )
-        rows = model.rows_of(model.chains[:ROWS])
+        rows = model.rows_of(model.chains[:EXAMPLE_ROWS])
         return Examples(model, rows, "samples of the model", [f"sample {i}" for i in range(len(rows))])
     (rows,) = checked_blocks([kept.rows], n_features=model.n_features, name=kept.name)
     return Examples(model, rows, f"rows of {kept.name}", [kept.row_name(i) for i in range(len(rows))])
@@ -75,8 +75,8 @@ def columns_shown(model: TrainedModel) -> list[str]:
     if model.image_shape is not None:
         return []
     if model.table is not None:
-        return [column.name for column in model.table.used[:VALUES]]
-    return (model.columns or [f"feature {i}" for i in range(model.n_features)])[:VALUES]
+        return [column.name for column in model.table.used[:VALUES_OF_ROW]]
+    return (model.columns or [f"feature {i}" for i in range(model.n_features)])[:VALUES_OF_ROW]
 
 
 def values_shown(
@@ -86,7 +86,7 @@ def values_shown(
     if model.image_shape is not None:
         return [[]] * len(rows)
     if model.table is None or (model.table.is_plain and not cells):
-        return rows[:, :VALUES].tolist()
+        return rows[:, :VALUES_OF_ROW].tolist()
     names = columns_shown(model)
     if cells and all(name in cells for name in names):
         return [list(row) for row in zip(*(map(_cell, cells[name]) for name in names), strict=True)]

@@ -15,11 +15,11 @@ from gedi.explore.uploads import BODY_BYTES, Upload, rows_of
 from gedi.files.reading import opened, shown, whole
 from gedi.files.writing import finite
 from gedi.report.look import PALETTE
-from gedi.report.measures import few
+from gedi.report.measures import spread_evenly
 
 REPORT = "report.html"
 REPORT_BYTES = 2**26
-FIRST = 12  # examples on the page before anything is dropped
+FIRST_EXAMPLES = 12  # examples on the page before anything is dropped
 PANEL = {
     "": ("index.html", "text/html"),
     "panel.css": ("panel.css", "text/css"),
@@ -104,7 +104,7 @@ class Site:
 
     def _example(self) -> dict[str, Any]:
         """Some of the examples, answered as if they were new."""
-        places = few(len(self.examples.rows), FIRST).tolist()
+        places = spread_evenly(len(self.examples.rows), FIRST_EXAMPLES).tolist()
         some = Upload(self.examples.rows[places], [self.examples.names[i] for i in places])
         return answer(self.examples, some, shown(self.examples.kind, 100))
 

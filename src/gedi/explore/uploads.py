@@ -15,16 +15,16 @@ from PIL import Image
 
 from gedi.data import check_block, stream
 from gedi.data.pictures import UNREADABLE, read_folder
-from gedi.data.tables import SUFFIXES
+from gedi.data.tables import TABLE_SUFFIXES
 from gedi.errors import DataError
 from gedi.report.data_sample import row_ids
 from gedi.training.model import TrainedModel
 
 BODY_BYTES = 32 * 2**20  # in one file
-UNPACKED_BYTES = 256 * 2**20  # in a whole .npz file
-PIXELS = 40_000_000  # in one picture
-ROWS = 2_000  # in one answer; gedi predict has no limit
-KINDS = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
+UPLOAD_BYTES = 256 * 2**20  # in a whole .npz file
+MOST_PIXELS = 40_000_000  # in one picture
+ROWS_ANSWERED = 2_000  # in one answer; gedi predict has no limit
+FIRST_BYTES = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +38,10 @@ class Upload:
 
 
 def rows_of(body: bytes, name: str, model: TrainedModel) -> Upload:
-    """The first ``ROWS`` rows in a file."""
+    """The first ``ROWS_ANSWERED`` rows in a file."""
     if not body:
         raise DataError(f"{name} is empty.")
-    suffix = next((suffix for start, suffix in KINDS.items() if body.startswith(start)), None)
+    suffix = next((suffix for start, suffix in FIRST_BYTES.items() if body.startswith(start)), None)
     if suffix in (".png", ".jpg"):
         return Upload(_picture(body, name, suffix, model), [name])
     if suffix is None:
@@ -60,7 +60,7 @@ def rows_of(body: bytes, name: str, model: TrainedModel) -> Upload:
 
 
 def _first_rows(path: Path, name: str, model: TrainedModel) -> Upload:
-    is_table = model.table is not None and path.suffix in SUFFIXES
+    is_table = model.table is not None and path.suffix in TABLE_SUFFIXES
     blocks: list[np.ndarray] = []
     cells: dict[str, list[Any]] = {}
     count, shape = 0, model.image_shape
@@ -71,12 +71,12 @@ def _first_rows(path: Path, name: str, model: TrainedModel) -> Upload:
             for column, some in part.beside.items():
                 cells.setdefault(column, []).extend(some.tolist())
             count += len(part.x)
-            if count > ROWS:
+            if count > ROWS_ANSWERED:
                 break
     if not count:
         raise DataError(f"{name} has no rows.")
-    rows = np.concatenate(blocks)[:ROWS]
-    cells = {column: some[:ROWS] for column, some in cells.items()}
+    rows = np.concatenate(blocks)[:ROWS_ANSWERED]
+    cells = {column: some[:ROWS_ANSWERED] for column, some in cells.items()}
     known = {
         column: np.array(cells[column], dtype=object)
         for column in (model.table.ids if model.table else [])
@@ -84,7 +84,7 @@ def _first_rows(path: Path, name: str, model: TrainedModel) -> Upload:
     }
     ids = row_ids(known, range(len(rows)))
     names = [f"row {i} · {ids[i]}" if ids else f"row {i}" for i in range(len(rows))]
-    return Upload(rows, names, cells, count > ROWS)
+    return Upload(rows, names, cells, count > ROWS_ANSWERED)
 
 
 def _check_text(body: bytes, name: str) -> None:
@@ -98,9 +98,9 @@ def _check_unpacked(body: bytes, name: str) -> None:
             size = sum(member.file_size for member in archive.infolist())
     except (zipfile.BadZipFile, ValueError, OSError) as error:
         raise DataError(f"{name} is a damaged archive: save it again.") from error
-    if size > UNPACKED_BYTES:
+    if size > UPLOAD_BYTES:
         raise DataError(
-            f"{name} has {size:,} bytes unpacked, but the limit here is {UNPACKED_BYTES:,}: use gedi predict instead."
+            f"{name} has {size:,} bytes unpacked, but the limit here is {UPLOAD_BYTES:,}: use gedi predict instead."
         )
 
 
@@ -117,8 +117,8 @@ def _picture(body: bytes, name: str, suffix: str, model: TrainedModel) -> np.nda
                 across, down = image.size
     except UNREADABLE as error:
         raise DataError(f"{name} cannot be read as a picture: it is damaged.") from error
-    if across * down > PIXELS:
-        raise DataError(f"{name} has {across * down:,} pixels, but the limit is {PIXELS:,}: make it smaller.")
+    if across * down > MOST_PIXELS:
+        raise DataError(f"{name} has {across * down:,} pixels, but the limit is {MOST_PIXELS:,}: make it smaller.")
     with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
         (Path(folder) / f"dropped{suffix}").write_bytes(body)
         try:

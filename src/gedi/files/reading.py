@@ -23,8 +23,8 @@ from safetensors import SafetensorError
 from gedi.errors import RunError
 
 TEXT_BYTES = 2**25  # of one text file, or of the header of a tensor file
-VALUES = 10**6  # scalars, lists and mappings in one text
-DEPTH = 20  # of nested lists and mappings
+MOST_VALUES = 10**6  # scalars, lists and mappings in one text
+DEEPEST = 20  # of nested lists and mappings
 SCALAR = 10_000  # characters of one YAML scalar
 LARGEST_INTEGER = 2**63  # smaller integers are safe in every library underneath
 # What reading, checking and building can raise on unforeseen input.
@@ -170,13 +170,13 @@ class _PlainLoader(_Loader):
 
 
 def _check_count(count: int) -> None:
-    if count > VALUES:
-        raise ValueError(f"it contains more than {VALUES:,} values")
+    if count > MOST_VALUES:
+        raise ValueError(f"it contains more than {MOST_VALUES:,} values")
 
 
 def _check_depth(depth: int) -> None:
-    if depth > DEPTH:
-        raise ValueError(f"it is nested more than {DEPTH} levels deep")
+    if depth > DEEPEST:
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
 
 
 def _check_values(value: Any, depth: int = 0) -> None:

@@ -20,7 +20,7 @@ from gedi.logic.inputs import check_normalised, check_possible, check_shapes
 from gedi.logic.nodes import cut, description
 from gedi.logic.text import check_text, read_constraint, read_text, write_constraint
 
-METHODS = ("auto", "enumeration", "sdd")
+COMPILERS = ("auto", "enumeration", "sdd")
 DIMACS, PROBLOG = (".cnf", ".dimacs"), (".pl", ".problog")  # suffixes of files
 # Up to this size, a list of the models is faster than a compiled circuit; see benchmarks/logic.py.
 FEW_LITERALS = 10_000
@@ -50,15 +50,15 @@ class Constraint:
         variables: Sequence[Categorical] | None = None,
         method: str = "auto",
     ) -> None:
-        if method not in METHODS:
-            raise LogicError(f"method={method!r} is unknown: use one of {', '.join(METHODS)}.")
+        if method not in COMPILERS:
+            raise LogicError(f"method={method!r} is unknown: use one of {', '.join(COMPILERS)}.")
         if not isinstance(rule, Formula):
             rule = _from_function(rule, variables)
         self.formula = rule
         self.variables = _ordered(variables_in(rule), variables)
         self.circuit, self.method = _compile(rule, self.variables, method)
         self._fixed: dict[str, torch.Tensor] = {}
-        self._layers: dict[torch.device, evaluation.Layers] = {}
+        self._layers: dict[torch.device, evaluation.LayersOf] = {}
 
     @classmethod
     def from_dimacs(cls, cnf: str | Path, *, method: str = "auto") -> Constraint:
@@ -135,7 +135,7 @@ class Constraint:
         """The joint entropy in nats of all inputs, given the rule, [batch]; differentiable."""
         literals = self._literals(log_probs)
         if self._fixed:
-            return evaluation.entropy(self._log_joint(log_probs, literals.dtype))
+            return evaluation.joint_entropy(self._log_joint(log_probs, literals.dtype))
         log_prob, marginals = self._conditional(literals)
         # log p(x | rule) = sum of log p(x_v) - log P(rule); a value of probability 0 adds nothing.
         return log_prob - (marginals * torch.where(marginals > 0, literals, 0.0)).sum(0)
@@ -193,7 +193,7 @@ class Constraint:
         return values[-1], evaluation.downward(layers, values, torch.ones_like(values[-1]))
 
     def _chosen(
-        self, literals: torch.Tensor, reduce: evaluation.Reduce, share: evaluation.Share
+        self, literals: torch.Tensor, reduce: evaluation.Reduce, share: evaluation.ShareOf
     ) -> dict[str, torch.Tensor]:
         """One model per row: on the way down, every sum passes its whole weight to one product."""
         layers = self._on(literals.device)
@@ -206,7 +206,7 @@ class Constraint:
         pieces = torch.split(columns, [v.size for v in self.variables], dim=1)
         return {v.name: piece for v, piece in zip(self.variables, pieces, strict=True) if v.name not in self._fixed}
 
-    def _on(self, device: torch.device) -> evaluation.Layers:
+    def _on(self, device: torch.device) -> evaluation.LayersOf:
         if device not in self._layers:
             self._layers[device] = evaluation.layers_on(self.circuit, device)
         return self._layers[device]

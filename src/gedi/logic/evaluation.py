@@ -19,11 +19,11 @@ from gedi.errors import LogicError
 from gedi.logic.circuit import Circuit
 from gedi.logic.expressions import Categorical
 
-MOST_ROWS = 10_000  # joint values of a program's inputs
-ROWS_AT_ONCE = 256  # evaluated together, since a circuit has many nodes
+MOST_JOINT_VALUES = 10_000  # joint values of a program's inputs
+JOINT_VALUES_AT_ONCE = 256  # evaluated together, since a circuit has many nodes
 
 Reduce = Callable[[torch.Tensor], torch.Tensor]  # [nodes, products, batch] -> [nodes, batch]
-Share = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # terms and their reduction -> each term's share
+ShareOf = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # terms and their reduction -> each term's share
 
 
 class Layer(NamedTuple):
@@ -34,10 +34,10 @@ class Layer(NamedTuple):
     products: int
 
 
-Layers = Sequence[Layer]
+LayersOf = Sequence[Layer]
 
 
-def layers_on(circuit: Circuit, device: torch.device) -> Layers:
+def layers_on(circuit: Circuit, device: torch.device) -> LayersOf:
     """The circuit's index arrays on a device."""
     return [
         Layer([torch.from_numpy(factor.ravel()).to(device) for factor in layer], *layer.shape[1:])
@@ -61,7 +61,7 @@ def best_share(terms: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(terms).scatter_(1, terms.argmax(dim=1, keepdim=True), 1.0)
 
 
-def random_share(generator: torch.Generator) -> Share:
+def random_share(generator: torch.Generator) -> ShareOf:
     """All weight to one term, drawn with its probability: the largest after adding Gumbel noise."""
 
     def share(terms: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
@@ -72,7 +72,7 @@ def random_share(generator: torch.Generator) -> Share:
     return share
 
 
-def upward(layers: Layers, literals: torch.Tensor, reduce: Reduce = logsumexp) -> torch.Tensor:
+def upward(layers: LayersOf, literals: torch.Tensor, reduce: Reduce = logsumexp) -> torch.Tensor:
     """The values of all nodes, the root last, from those of the literals [literals, batch]."""
     count, batch = literals.shape
     values = literals.new_empty(count + 2 + sum(layer.nodes for layer in layers), batch)
@@ -85,7 +85,9 @@ def upward(layers: Layers, literals: torch.Tensor, reduce: Reduce = logsumexp) -
     return values
 
 
-def downward(layers: Layers, values: torch.Tensor, weight: torch.Tensor, share: Share = softmax_share) -> torch.Tensor:
+def downward(
+    layers: LayersOf, values: torch.Tensor, weight: torch.Tensor, share: ShareOf = softmax_share
+) -> torch.Tensor:
     """Pass the root's ``weight`` [batch] down to the literals; each sum divides its weight among its products."""
     weights = torch.zeros_like(values)
     weights[-1] = weight
@@ -110,7 +112,7 @@ class _LogProb(torch.autograd.Function):
     """Two explicit passes: autograd would store every intermediate result and launch a kernel for each."""
 
     @staticmethod
-    def forward(ctx: Any, literals: torch.Tensor, layers: Layers) -> torch.Tensor:  # type: ignore[override]
+    def forward(ctx: Any, literals: torch.Tensor, layers: LayersOf) -> torch.Tensor:  # type: ignore[override]
         values = upward(layers, literals)
         ctx.save_for_backward(literals, values)
         ctx.layers = layers
@@ -125,12 +127,12 @@ class _LogProb(torch.autograd.Function):
         return downward(ctx.layers, values, weight), None
 
 
-def log_prob(layers: Layers, literals: torch.Tensor) -> torch.Tensor:
+def log_prob(layers: LayersOf, literals: torch.Tensor) -> torch.Tensor:
     """log P(root) [batch], differentiable any number of times; -inf with zero gradient where no model is possible."""
     return _LogProb.apply(literals, layers)  # type: ignore[return-value]
 
 
-def _differentiable(layers: Layers, literals: torch.Tensor) -> torch.Tensor:
+def _differentiable(layers: LayersOf, literals: torch.Tensor) -> torch.Tensor:
     """The root's value in operations that autograd knows: slower, and only needed for second derivatives."""
     ends = literals.new_tensor([[0.0], [-torch.inf]]).expand(-1, literals.shape[1])
     values = torch.cat([literals, ends])
@@ -161,14 +163,14 @@ class Listed(NamedTuple):
         return joint
 
 
-def list_inputs(layers: Layers, variables: Sequence[Categorical], fixed: Mapping[str, torch.Tensor]) -> Listed:
+def list_inputs(layers: LayersOf, variables: Sequence[Categorical], fixed: Mapping[str, torch.Tensor]) -> Listed:
     """All joint values of the variables that are not ``fixed``; ``layers`` are on the CPU."""
     inputs = [v for v in variables if v.name not in fixed]
     count = math.prod(v.size for v in inputs)
-    if count > MOST_ROWS:
+    if count > MOST_JOINT_VALUES:
         raise LogicError(
             f"The program has facts of its own, and its inputs have {count:,} joint values: most_likely and entropy "
-            f"can sum the facts out for at most {MOST_ROWS:,}. Use marginals or sample instead."
+            f"can sum the facts out for at most {MOST_JOINT_VALUES:,}. Use marginals or sample instead."
         )
     rows = torch.tensor(list(itertools.product(*(range(v.size) for v in inputs))))
     columns = {v.name: rows[:, i] for i, v in enumerate(inputs)}
@@ -178,13 +180,13 @@ def list_inputs(layers: Layers, variables: Sequence[Categorical], fixed: Mapping
         else torch.nn.functional.one_hot(columns[v.name], v.size).double().log()
         for v in variables
     ]
-    pieces = torch.cat(parts, dim=1).T.split(ROWS_AT_ONCE, dim=1)
+    pieces = torch.cat(parts, dim=1).T.split(JOINT_VALUES_AT_ONCE, dim=1)
     weights = torch.cat([upward(layers, piece)[-1] for piece in pieces])
     some = ~weights.isneginf()
     return Listed([v.name for v in inputs], rows[some], weights[some])
 
 
-def entropy(log_joint: torch.Tensor) -> torch.Tensor:
+def joint_entropy(log_joint: torch.Tensor) -> torch.Tensor:
     """The entropy in nats of each row's normalised distribution, [batch]; values of probability 0 add nothing."""
     log_given = log_joint.log_softmax(1)
     return -(log_given.exp() * torch.where(log_given.isneginf(), 0.0, log_given)).sum(1)

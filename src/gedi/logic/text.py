@@ -24,8 +24,8 @@ from gedi.logic.expressions import (
 )
 from gedi.logic.nodes import Node, cut, fold, written
 
-MOST_VALUES = 10_000  # of a variable
-LONGEST = 100_000  # characters; anything longer is data, not a setting
+VALUES_OF_VARIABLE = 10_000  # of a variable
+LONGEST_SETTING = 100_000  # characters; anything longer is data, not a setting
 OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -65,8 +65,8 @@ def read_text(source: str | Path) -> str:
 
 def check_text(text: str) -> None:
     """Refuse what is too long for a setting, or is not plain text."""
-    if len(text) > LONGEST:
-        raise LogicError(f"The constraint has more than {LONGEST:,} characters as text: shorten it.")
+    if len(text) > LONGEST_SETTING:
+        raise LogicError(f"The constraint has more than {LONGEST_SETTING:,} characters as text: shorten it.")
     if not all(line.isprintable() for line in text.splitlines()):
         raise LogicError("The constraint has characters that cannot be printed: save it as plain text.")
 
@@ -123,8 +123,8 @@ def _read_domain(text: str) -> list[Value]:
             f"{text.strip()!r} is not a domain: write 10, 1..6, or the values (1 2 3 or 1, 2, 3)."
         ) from error
     # Checked before the values are listed: a few digits of text must not exhaust the memory.
-    if values and (values[-1] - values[0] if isinstance(values, range) else len(values)) >= MOST_VALUES:
-        raise LogicError(f"{text.strip()!r} has more than {MOST_VALUES:,} values: use fewer.")
+    if values and (values[-1] - values[0] if isinstance(values, range) else len(values)) >= VALUES_OF_VARIABLE:
+        raise LogicError(f"{text.strip()!r} has more than {VALUES_OF_VARIABLE:,} values: use fewer.")
     return list(values)
 
 

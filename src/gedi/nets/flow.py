@@ -13,20 +13,20 @@ from torch import nn
 from gedi.errors import ConfigError
 from gedi.nets.densities import Density
 
-KINDS = {"nsf": "NSF", "maf": "MAF"}
+FLOWS = {"nsf": "NSF", "maf": "MAF"}
 OUTPUTS = {"nsf": 23, "maf": 2}  # of the inner networks, per feature: 8 widths, 8 heights and 7 slopes; shift and scale
-LARGEST = 2**25  # most values in a flow's weights and in its mask of which output may depend on which feature
+LARGEST_FLOW = 2**25  # most values in a flow's weights and in its mask of which output may depend on which feature
 
 
 def zuko_flow(kind: str) -> Any:
     """zuko's class for ``kind``; zuko is imported only here."""
-    if kind not in KINDS:
-        raise ConfigError(f"The flow must be one of {', '.join(KINDS)}, got {kind!r}.")
+    if kind not in FLOWS:
+        raise ConfigError(f"The flow must be one of {', '.join(FLOWS)}, got {kind!r}.")
     try:
         import zuko
     except ImportError as error:
         raise ConfigError("A normalising flow needs zuko: pip install 'gedi-ssl[flows]'.") from error
-    return getattr(zuko.flows, KINDS[kind])
+    return getattr(zuko.flows, FLOWS[kind])
 
 
 class FlowDensity(Density):
@@ -55,10 +55,10 @@ class FlowDensity(Density):
         make = zuko_flow(kind)
         sizes = [self.features, *hidden, self.features * OUTPUTS[kind]]
         numbers = transforms * sum(a * b for a, b in pairwise(sizes)) + self.features * sizes[-1]
-        if numbers > LARGEST:
+        if numbers > LARGEST_FLOW:
             raise ConfigError(
                 f"A flow of {self.features} features with these layers needs {numbers:,} numbers, but the limit is "
-                f"{LARGEST:,}: use fewer features, smaller layers, fewer transforms, or another generative model."
+                f"{LARGEST_FLOW:,}: use fewer features, smaller layers, fewer transforms, or another generative model."
             )
         # zuko computes its masks with operations that need real tensors, even under the meta device.
         with torch.device("cpu"):

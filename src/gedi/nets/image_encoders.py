@@ -11,11 +11,11 @@ from torch.nn import functional as F
 from gedi.errors import ConfigError, DataError
 from gedi.nets.encoders import SLOPE, Encoder
 
-SMALLEST = 8  # pixels: two poolings leave 2x2
+LEAST = 8  # pixels: two poolings leave 2x2
 CHANNELS_OF_GROUP = 16  # in group norm
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Two 3x3 convolutions with a shortcut; ``pool`` halves the image, ``first`` takes raw pixels.
 
     The first block has no activation before its first convolution: it would flatten half of the pixels' range. Its
@@ -53,10 +53,10 @@ class ResNet8(nn.Module):
             raise ConfigError(f"ResNet8 needs at least one channel and width 1, got {channels} and {width}.")
         self.channels, self.width = channels, width
         self.blocks = nn.Sequential(
-            Block(channels, width, first=True, pool=True),
-            Block(width, width, pool=True),
-            Block(width, width),
-            Block(width, width),
+            ResidualBlock(channels, width, first=True, pool=True),
+            ResidualBlock(width, width, pool=True),
+            ResidualBlock(width, width),
+            ResidualBlock(width, width),
         )
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -126,9 +126,9 @@ class ConvNet(nn.Module):
 
 
 def _checked(net: ResNet8 | ConvNet, x: torch.Tensor) -> torch.Tensor:
-    if x.ndim != 4 or x.shape[1] != net.channels or min(x.shape[2:]) < SMALLEST:
+    if x.ndim != 4 or x.shape[1] != net.channels or min(x.shape[2:]) < LEAST:
         raise DataError(
-            f"{type(net).__name__} takes images [n, {net.channels}, height, width] of at least {SMALLEST}x{SMALLEST} "
+            f"{type(net).__name__} takes images [n, {net.channels}, height, width] of at least {LEAST}x{LEAST} "
             f"pixels, got {list(x.shape)}."
         )
     return x
@@ -143,9 +143,9 @@ class ImageEncoder(Encoder):
     def __init__(self, image_shape: tuple[int, ...], width: int, net: type[ResNet8] | type[ConvNet] = ResNet8) -> None:
         super().__init__()
         height, side, channels = image_shape
-        if min(height, side) < SMALLEST:
+        if min(height, side) < LEAST:
             raise ConfigError(
-                f"{net.__name__} needs images of at least {SMALLEST}x{SMALLEST} pixels, got {height}x{side}: "
+                f"{net.__name__} needs images of at least {LEAST}x{LEAST} pixels, got {height}x{side}: "
                 "enlarge them, or use training.net.encoder mlp."
             )
         self.image_shape = (height, side, channels)

@@ -5,21 +5,19 @@ All negatives are rows of the given tensors: with several processes, gather the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch.nn import functional as F
 
+from gedi.nets.densities import Similarity
 from gedi.objectives.precision import full_precision
 from gedi.objectives.term import Loss, Term
 from gedi.settings import Positive
 
 if TYPE_CHECKING:
     from gedi.objectives.views import Views
-
-Similarity = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def dot(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gedi.objectives.views import Views
 
 
-def scatter(z: torch.Tensor, beta: float) -> torch.Tensor:
+def scatter_matrix(z: torch.Tensor, beta: float) -> torch.Tensor:
     """Sigma of Eq. 6: sum_i (z_i - mean)(z_i - mean)^T + beta I."""
     centred = z - z.mean(dim=0, keepdim=True)
     return centred.T @ centred + beta * torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
@@ -50,12 +50,12 @@ def negative_free_loss(
     half-precision scatter matrix is noise.
     """
     one, two = between or (z, z_view)
-    return gaussian_kl(scatter(z, beta)) + invariance * ((one - two) ** 2).sum() / 2
+    return gaussian_kl(scatter_matrix(z, beta)) + invariance * ((one - two) ** 2).sum() / 2
 
 
 def covariance(z: torch.Tensor) -> torch.Tensor:
     """Unbiased covariance of the columns: Sigma of Eq. 6 without beta, divided by n - 1."""
-    return scatter(z, 0.0) / (len(z) - 1)
+    return scatter_matrix(z, 0.0) / (len(z) - 1)
 
 
 def off_diagonal(matrix: torch.Tensor) -> torch.Tensor:
@@ -76,7 +76,10 @@ def corinfomax_loss(z: torch.Tensor, z_view: torch.Tensor, *, epsilon: float, at
     """
     h, eye = z.shape[1], torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
     log_dets = torch.stack(
-        [torch.linalg.cholesky(scatter(v, 0.0) / len(v) + epsilon * eye).diagonal().log().sum() for v in (z, z_view)]
+        [
+            torch.linalg.cholesky(scatter_matrix(v, 0.0) / len(v) + epsilon * eye).diagonal().log().sum()
+            for v in (z, z_view)
+        ]
     )
     return -2 * log_dets.sum() / h + attraction * F.mse_loss(z, z_view)
 

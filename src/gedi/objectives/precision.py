@@ -8,10 +8,10 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
-def full_precision(function: Function) -> Function:
+def full_precision(function: AnyFunction) -> AnyFunction:
     """The same function, with half-precision tensors widened to float32 and autocast switched off inside.
 
     >>> full_precision(lambda z: z.T @ z)(torch.ones(3, 2, dtype=torch.bfloat16)).dtype
@@ -30,4 +30,4 @@ def full_precision(function: Function) -> Function:
         with torch.autocast(tensors[0].device.type, enabled=False):
             return function(*map(widen, args), **{name: widen(value) for name, value in kwargs.items()})
 
-    return cast("Function", wide)
+    return cast("AnyFunction", wide)

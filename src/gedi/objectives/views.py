@@ -11,8 +11,7 @@ import torch
 
 if TYPE_CHECKING:
     from gedi.nets import GediNet
-
-Function = Callable[[torch.Tensor], torch.Tensor]
+    from gedi.nets.densities import Function
 
 
 @dataclass

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gedi.report.differences import TABLE_COLUMNS, Column, Difference, strongest, telling
+from gedi.report.differences import TABLE_COLUMNS, Difference, ShownColumn, strongest, telling
 from gedi.report.look import literal, percent, short
 from gedi.report.measures import UNSURE, Answers
 from gedi.report.run_view import RunView
 
-TYPICAL = 3  # typical rows listed for each cluster
-VALUES = 8  # shown when a row is hovered over
+TYPICAL_ROWS = 3  # typical rows listed for each cluster
+HOVER_VALUES = 8  # shown when a row is hovered over
 
 
 def cluster_lines(run: RunView, answers: Answers) -> list[dict[str, Any]]:
@@ -29,7 +29,7 @@ def cluster_lines(run: RunView, answers: Answers) -> list[dict[str, Any]]:
         if rows:
             confidence = answers.confidence[mine]
             line |= {"confidence": float(confidence.mean()), "unsure": float((confidence < UNSURE).mean())}
-            line["typical"] = answers.typical(k, TYPICAL).tolist()
+            line["typical"] = answers.typical(k, TYPICAL_ROWS).tolist()
         if rows and run.label_names is not None:
             ((name, often),) = Counter(run.label_names[i] for i in mine.tolist()).most_common(1)
             line["label"] = f"{name} ({percent(often / rows)})"
@@ -76,11 +76,11 @@ def row_texts(run: RunView, answers: Answers, shown: Sequence[int]) -> dict[int,
     return texts
 
 
-def _first(columns: Sequence[Column], found: Sequence[Sequence[Difference]]) -> list[Column]:
+def _first(columns: Sequence[ShownColumn], found: Sequence[Sequence[Difference]]) -> list[ShownColumn]:
     """The columns shown for a row: all if there are few, otherwise those that tell clusters apart best."""
-    if len(columns) <= VALUES:
+    if len(columns) <= HOVER_VALUES:
         return list(columns)
-    best = telling(found, VALUES) or range(VALUES)
+    best = telling(found, HOVER_VALUES) or range(HOVER_VALUES)
     return [columns[i] for i in best]
 
 

@@ -25,7 +25,7 @@ def axis(title: str = "", **options: Any) -> dict[str, Any]:
     return ({"title": {"text": title}} if title else {}) | options
 
 
-def scatter(name: str, points: np.ndarray, *, mode: str = "markers", **more: Any) -> dict[str, Any]:
+def scatter_trace(name: str, points: np.ndarray, *, mode: str = "markers", **more: Any) -> dict[str, Any]:
     """A trace of points [n, 2]."""
     x, y = compact(points[:, 0]), compact(points[:, 1])
     return {"type": "scatter", "mode": mode, "name": name, "x": x, "y": y, **more}
@@ -151,7 +151,7 @@ def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
         line = {"shape": "hvh", "width": 2, "color": colour(i), "dash": DASHES[i % len(DASHES)]}
         fill = "tozeroy" if i == 0 else "none"
         hover = "%{y:.1f} % at %{x:.3g}"
-        traces.append(scatter(literal(name), outline, mode="lines", line=line, fill=fill, hovertemplate=hover))
+        traces.append(scatter_trace(literal(name), outline, mode="lines", line=line, fill=fill, hovertemplate=hover))
     # A spike of noise in one bin must not flatten the data's histogram.
     highest = 1.6 * max(traces[0]["y"])
     return chart(traces, height=320, xaxis=axis(title), yaxis=axis("% of rows", range=[0, highest]))

@@ -9,18 +9,18 @@ import numpy as np
 from gedi.evaluation import nmi
 from gedi.report.charts import Chart, View, axis, chart, cloud, matched, two_directions
 from gedi.report.contest import contest
-from gedi.report.history import GAP, NAMES, OBJECTIVE, History, curves
-from gedi.report.look import literal, percent, score, short
-from gedi.report.measures import few
+from gedi.report.history import CURVE_NAMES, ENERGY_GAP, OBJECTIVE, History, curves
+from gedi.report.look import literal, percent, score_in_words, short
+from gedi.report.measures import spread_evenly
 from gedi.report.page import render
 from gedi.report.records import about, flat
 from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES, headline, overall
 
-MOST = 12  # runs on one page
+MOST_RUNS = 12  # runs on one page
 SMALL = 600  # points in each of the small maps
 UNITS = {
-    GAP: "log p of samples − of data",
+    ENERGY_GAP: "log p of samples − of data",
     OBJECTIVE: "label-free objective",
     "clustering_augment": "loss",
     "negative_free": "loss",
@@ -29,7 +29,7 @@ UNITS = {
 
 def comparison_page(runs: list[RunView]) -> str:
     """The page that compares several runs."""
-    names = distinct([run.name for run in runs])
+    names = distinct_names([run.name for run in runs])
     charts = {f"curve-{name}": made for name in UNITS if (made := _overlaid(runs, names, name)) is not None}
     shared, members = shared_clusterings(runs)
     context: dict[str, Any] = {"agreement": None, "maps": []}
@@ -49,14 +49,14 @@ def comparison_page(runs: list[RunView]) -> str:
         verdicts=[(overall(run.judgements), headline(run.judgements)) for run in runs],
         differing=differing([dict(flat(run.settings)) for run in runs]),
         measures=[(label, [value(run) for run in runs]) for label, value in MEASURES],
-        curves=[(f"curve-{name}", NAMES[name][0].upper() + NAMES[name][1:]) for name in UNITS],
+        curves=[(f"curve-{name}", CURVE_NAMES[name][0].upper() + CURVE_NAMES[name][1:]) for name in UNITS],
         indices=list(members),
         contest=contest(runs, names, list(members)),
         **context,
     )
 
 
-def distinct(names: list[str]) -> list[str]:
+def distinct_names(names: list[str]) -> list[str]:
     """Names that tell runs apart: folders in different places may have the same name.
 
     >>> distinct(["run", "other", "run"])
@@ -76,8 +76,8 @@ def differing(settings: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
 
 
 MEASURES = [
-    ("NMI with the labels (not used in training)", lambda r: score(r.label_scores.get("nmi"))),
-    ("accuracy with the labels (not used in training)", lambda r: score(r.label_scores.get("accuracy"))),
+    ("NMI with the labels (not used in training)", lambda r: score_in_words(r.label_scores.get("nmi"))),
+    ("accuracy with the labels (not used in training)", lambda r: score_in_words(r.label_scores.get("accuracy"))),
     ("objective (label-free; comparable only between equal settings)", lambda r: short(r.results.get("objective"))),
     ("source of the clusters", lambda r: CANDIDATES.get(r.measures.winner, r.measures.winner) or "–"),
     ("unexplained by neighbours and walks (0 is best, 1 is chance)", lambda r: short(r.measures.unexplained)),
@@ -89,7 +89,7 @@ MEASURES = [
     ("empty clusters", lambda r: short(r.measures.empty) if r.measures.sizes else "–"),
     ("entropy of the cluster sizes", lambda r: percent(r.measures.entropy)),
     ("effective rank of the embedding", lambda r: short(r.measures.effective_rank)),
-    ("log p tells data from noise (AUROC)", lambda r: score(r.measures.noise_auroc)),
+    ("log p tells data from noise (AUROC)", lambda r: score_in_words(r.measures.noise_auroc)),
     ("accuracy of telling samples from data (50 % is best)", lambda r: percent(r.measures.sample_test)),
     ("gap in log p between samples and data, late in training", lambda r: short(r.measures.energy_gap)),
     ("training time in seconds", lambda r: short(r.results.get("seconds"))),
@@ -125,7 +125,7 @@ def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
     assert shared.answers is not None
     is_plane = shared.kind == "plane"
     points = shared.answers.rows if is_plane else two_directions(shared.answers.embedding)
-    shown = few(len(points), SMALL)
+    shown = spread_evenly(len(points), SMALL)
     reference = next(iter(members.values()))
     hidden = axis(showticklabels=False, zeroline=False)
     return {

@@ -11,8 +11,8 @@ from gedi.report.look import short
 from gedi.report.run_view import RunView
 from gedi.report.verdict import FAIR, GOOD, LIMITS, POOR
 
-SAME = 0.95  # NMI above which two clusterings are taken to be the same
-GRADES = (GOOD, FAIR, POOR)  # best first; ungraded runs come last
+SAME_CLUSTERS = 0.95  # NMI above which two clusterings are taken to be the same
+GRADES_BEST_FIRST = (GOOD, FAIR, POOR)  # best first; ungraded runs come last
 
 
 class Contest(NamedTuple):
@@ -36,14 +36,14 @@ def contest(runs: Sequence[RunView], names: Sequence[str], same_rows: Sequence[i
             None, f"No winner: with {asked} and {numbers[-1]} clusters, these runs answer different questions."
         )
     clusters = [run.clusters for i in entered if (run := runs[i]).clusters is not None]
-    if all(nmi(clusters[0], other) >= SAME for other in clusters[1:]):
+    if all(nmi(clusters[0], other) >= SAME_CLUSTERS for other in clusters[1:]):
         return Contest(None, "No winner is needed: these runs found the same clusters, which is a good sign. Use any.")
     ranked = sorted(entered, key=lambda i: _rank(runs[i]))
     first, second = (runs[i] for i in ranked[:2])
     (grade, crowding), (next_grade, next_crowding) = _rank(first), _rank(second)
     if grade < next_grade:
         why = next(one.why for one in first.judgements if one.ability == "clusters")
-        return Contest(ranked[0], f"{names[ranked[0]]} is best: its clusters are {GRADES[grade]}. {why}")
+        return Contest(ranked[0], f"{names[ranked[0]]} is best: its clusters are {GRADES_BEST_FIRST[grade]}. {why}")
     if next_crowding - crowding > LIMITS["behind"].good:
         numbers = f"crowding of its borders {short(crowding, 2)}, next run's {short(next_crowding, 2)}; 0 is best"
         return Contest(ranked[0], f"{names[ranked[0]]} is best: clearer gaps set its clusters apart ({numbers}).")
@@ -59,4 +59,6 @@ def _rank(run: RunView) -> tuple[int, float]:
     """The grade of its clusters, then how crowded their borders are; lower is better."""
     level = next((one.level for one in run.judgements if one.ability == "clusters"), "")
     crowding = run.measures.crowding
-    return GRADES.index(level) if level in GRADES else len(GRADES), math.inf if crowding is None else crowding
+    return GRADES_BEST_FIRST.index(level) if level in GRADES_BEST_FIRST else len(
+        GRADES_BEST_FIRST
+    ), math.inf if crowding is None else crowding

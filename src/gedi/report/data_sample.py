@@ -23,7 +23,7 @@ from gedi.files.tensors import Spec, check_layout, open_tensors
 from gedi.files.writing import finite, write_whole
 
 FILE = "data-sample.safetensors"
-ROWS = 2_000  # more would make pages slower, but no clearer
+ROWS_KEPT = 2_000  # more would make pages slower, but no clearer
 BYTES = 2**24  # for all rows together
 ROW_TYPES = (torch.uint8, torch.float32, torch.float64)
 NAME_LENGTH = 60  # characters shown of the name of a column or label
@@ -62,9 +62,9 @@ class DataSample:
 
 
 def sample_of(data: Dataset, *, seed: int = 0) -> DataSample:
-    """At most `ROWS` rows of a data set, drawn with ``seed``, in their original order."""
+    """At most `ROWS_KEPT` rows of a data set, drawn with ``seed``, in their original order."""
     total, width = len(data.x), int(np.prod(data.x.shape[1:]))
-    most = max(1, min(ROWS, BYTES // (8 * width)))
+    most = max(1, min(ROWS_KEPT, BYTES // (8 * width)))
     places = np.arange(total)
     if total > most:
         places = np.sort(np.random.default_rng(seed).choice(total, most, replace=False))

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gedi.data import TableRecipe
-from gedi.data.table_recipe import WORDS
-from gedi.data.table_recipe import Column as Recipe
+from gedi.data.table_recipe import WORDS, Column
 from gedi.files.reading import shown
 from gedi.report.data_sample import NAME_LENGTH, DataSample
 from gedi.report.look import percent, short, side_by_side
@@ -21,12 +20,12 @@ MOST_WORDS = 50  # distinct words compared in a column; rarer ones are ignored
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ShownColumn:
     """One column as the user knows it: numbers (NaN if missing), or words."""
 
     name: str
     values: np.ndarray  # float64 [n], or str [n]
-    recipe: Recipe | None = None  # how numbers are written, if they have a unit or are dates
+    recipe: Column | None = None  # how numbers are written, if they have a unit or are dates
 
     @property
     def is_words(self) -> bool:
@@ -70,22 +69,22 @@ class Difference:
         return f"{self.own} (others {self.others})"
 
 
-def columns_of(sample: DataSample, table: TableRecipe | None = None) -> list[Column]:
+def columns_of(sample: DataSample, table: TableRecipe | None = None) -> list[ShownColumn]:
     """The columns of a sample, in order; ``table`` knows which features are words, dates, or have units."""
     rows = np.asarray(sample.rows, dtype=np.float64)
     if table is None:
-        return [Column(sample.feature(i), values) for i, values in enumerate(rows.T)]
+        return [ShownColumn(sample.feature(i), values) for i, values in enumerate(rows.T)]
     return [_known(column, rows[:, table.groups[column.name]]) for column in table.used]
 
 
-def _known(column: Recipe, features: np.ndarray) -> Column:
+def _known(column: Column, features: np.ndarray) -> ShownColumn:
     name = shown(column.name, NAME_LENGTH)
     if column.kind in WORDS:
-        return Column(name, np.array([shown(str(word), NAME_LENGTH) for word in column.decode(features)]))
-    return Column(name, features[:, 0], None if column.is_plain else column)
+        return ShownColumn(name, np.array([shown(str(word), NAME_LENGTH) for word in column.decode(features)]))
+    return ShownColumn(name, features[:, 0], None if column.is_plain else column)
 
 
-def differences(columns: Sequence[Column], cluster: np.ndarray, n_clusters: int) -> list[list[Difference]]:
+def differences(columns: Sequence[ShownColumn], cluster: np.ndarray, n_clusters: int) -> list[list[Difference]]:
     """For each cluster, its difference from all other rows in every column, in the order of the columns.
 
     Empty for a cluster that has no rows, or all of them.
@@ -110,7 +109,7 @@ def telling(found: Sequence[Sequence[Difference]], most: int) -> list[int]:
     return [] if not strength.size else np.argsort(-strength.max(0), kind="stable")[:most].tolist()
 
 
-def _difference(column: Column, mine: np.ndarray) -> Difference:
+def _difference(column: ShownColumn, mine: np.ndarray) -> Difference:
     if column.is_words:
         return _difference_in_words(column, mine)
     values, known = column.values, ~np.isnan(column.values)
@@ -124,7 +123,7 @@ def _difference(column: Column, mine: np.ndarray) -> Difference:
     return Difference(column.name, strength, *column.pair(here, there))
 
 
-def _difference_in_words(column: Column, mine: np.ndarray) -> Difference:
+def _difference_in_words(column: ShownColumn, mine: np.ndarray) -> Difference:
     """The most over-represented word, in standard deviations of the column that is 1 where it occurs."""
     words, numbers, counts = np.unique(column.values, return_inverse=True, return_counts=True)
     common = np.argsort(-counts, kind="stable")[:MOST_WORDS]

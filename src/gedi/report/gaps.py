@@ -25,14 +25,14 @@ from gedi.training.evidence import LEVELS
 
 Words = Sequence[Sequence[int]]  # the features of every category
 
-NEIGHBOURS = 10  # links per row
-FEWEST = 20  # rows: smaller clusters have no inside to compare with
-SMALLEST = 0.1  # a cut must separate at least this share of a cluster: fewer rows are outliers
-DEPTH = 3  # rounds of cutting a cluster in two, to find parts without gaps
-A_FEW = NEIGHBOURS // 2  # links: crossing this many more or fewer may be chance
+LINKS_PER_ROW = 10  # links per row
+FEWEST_INSIDE = 20  # rows: smaller clusters have no inside to compare with
+SMALLEST_PART = 0.1  # a cut must separate at least this share of a cluster: fewer rows are outliers
+ROUNDS_OF_CUTS = 3  # rounds of cutting a cluster in two, to find parts without gaps
+A_FEW = LINKS_PER_ROW // 2  # links: crossing this many more or fewer may be chance
 HIDDEN = 0.2  # a cut runs through a gap if it costs less than this share of the cuts through its two parts
 CROWDED = 0.7  # a cluster whose border is more crowded than this, relative to its inside, has no gap around it
-MOST = 10.0  # crowding is capped here
+MOST_CROWDING = 10.0  # crowding is capped here
 ORDERS = 3  # eigenvectors to sweep along: the first few may only separate outliers
 
 
@@ -64,7 +64,7 @@ class Gaps:
             return None
         border = sum(rows * share for rows, share, _ in known)
         inside = sum(rows * share for rows, _, share in known)
-        return min(MOST, border / inside) if inside > 0 else MOST if border > 0 else 0.0
+        return min(MOST_CROWDING, border / inside) if inside > 0 else MOST_CROWDING if border > 0 else 0.0
 
     @property
     def crowded(self) -> list[int]:
@@ -106,7 +106,7 @@ def neighbour_links(x: np.ndarray, words: Words = ()) -> sparse.csr_matrix:
 
     With ``words``, neighbours are those by half of the categories at a time: see `partial_views`.
     """
-    near = np.concatenate([nearest_neighbours(view, NEIGHBOURS).places for view in partial_views(x, words)], axis=1)
+    near = np.concatenate([nearest_neighbours(view, LINKS_PER_ROW).places for view in partial_views(x, words)], axis=1)
     n, k = near.shape
     links = sparse.csr_matrix((np.ones(n * k), (np.repeat(np.arange(n), k), near.ravel())), shape=(n, n))
     return (links + links.T).tocsr()
@@ -132,7 +132,7 @@ def _with_inside(x: np.ndarray, border: float, cut: Cut, words: Words) -> Surrou
     they lie along a curve. So shares are halved at every step.
     """
     parts, reference, discount = [x[part] for part in cut.parts], 0.0, 1.0
-    for _ in range(DEPTH):
+    for _ in range(ROUNDS_OF_CUTS):
         cuts = [(part, made) for part in parts if (made := cheapest_cut(part, words)) is not None]
         if not cuts:
             break
@@ -164,14 +164,14 @@ def cheapest_cut(x: np.ndarray, words: Words = ()) -> Cut | None:
 
     None if there are too few rows. Rows are swept in the order of the first eigenvectors of their graph (Fiedler 1973).
     """
-    if len(x) < FEWEST:
+    if len(x) < FEWEST_INSIDE:
         return None
     links = neighbour_links(x, words)
     degree = np.asarray(links.sum(1)).ravel()
     _, piece = connected_components(links, directed=False)
     volumes = np.bincount(piece, degree)
     largest = piece == np.argmax(volumes)
-    if volumes.max() <= (1 - SMALLEST) * degree.sum():  # already in pieces
+    if volumes.max() <= (1 - SMALLEST_PART) * degree.sum():  # already in pieces
         smaller = min(volumes.max(), degree.sum() - volumes.max())
         return Cut(0.0, float(smaller), (np.flatnonzero(largest), np.flatnonzero(~largest)))
     kept = np.flatnonzero(largest)
@@ -187,7 +187,7 @@ def _sweep(links: sparse.csr_matrix, order: np.ndarray) -> Cut | None:
     begin, end = (np.bincount(side[forward], some.data[forward], minlength=len(order)) for side in (some.row, some.col))
     crossing = np.cumsum(begin - end)
     smaller = np.minimum(volume, total - volume)
-    allowed = np.flatnonzero(smaller >= SMALLEST * total)
+    allowed = np.flatnonzero(smaller >= SMALLEST_PART * total)
     if not len(allowed):
         return None
     best = allowed[int(np.argmin(crossing[allowed] / smaller[allowed]))]

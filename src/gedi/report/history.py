@@ -6,14 +6,14 @@ from typing import Any
 
 from gedi.files.reading import shown
 from gedi.report.charts import Chart, axis, chart
-from gedi.report.look import colour, compact, literal, number
-from gedi.report.measures import few
+from gedi.report.look import colour, compact, finite_number, literal
+from gedi.report.measures import spread_evenly
 
 STAGE_NAMES = {"step1": "density", "step2": "clusters"}  # what each stage trains
 CURVE_POINTS = 300  # in one curve
-GAP, ERROR, OBJECTIVE = "generative", "denoising_error", "objective"
-NAMES = {
-    GAP: "gap in log p",
+ENERGY_GAP, ERROR, OBJECTIVE = "generative", "denoising_error", "objective"
+CURVE_NAMES = {
+    ENERGY_GAP: "gap in log p",
     ERROR: "denoising error",
     OBJECTIVE: "objective",
     "denoising": "denoising error of a batch",
@@ -73,10 +73,12 @@ class History:
 
     def curve(self, name: str) -> tuple[list[Any], list[Any]]:
         """Positions and values of one measure."""
-        points = [(self.place(line), value) for line in self.lines if (value := number(line.get(name))) is not None]
+        points = [
+            (self.place(line), value) for line in self.lines if (value := finite_number(line.get(name))) is not None
+        ]
         while name in ENDING and len(points) > 1 and points[-1][1] == points[-2][1]:
             points.pop()
-        points = [points[i] for i in few(len(points), CURVE_POINTS)]
+        points = [points[i] for i in spread_evenly(len(points), CURVE_POINTS)]
         return [x for x, _ in points], compact([y for _, y in points])
 
     def event_rows(self) -> list[list[str]]:
@@ -92,10 +94,10 @@ def _is_place(line: dict[str, Any]) -> bool:
 
 def training_charts(history: History) -> dict[str, Chart]:
     """Denoising error, energy gap, losses, objective and diagnostics; charts without any values are left out."""
-    losses = [n for n in history.names() if n not in (GAP, ERROR, OBJECTIVE, *DIAGNOSTICS)]
+    losses = [n for n in history.names() if n not in (ENERGY_GAP, ERROR, OBJECTIVE, *DIAGNOSTICS)]
     wanted = {
         "error": ([ERROR], "share of the noise", {}),
-        "gap": ([GAP], "log p of samples − of data", {}),
+        "gap": ([ENERGY_GAP], "log p of samples − of data", {}),
         "losses": (losses, "loss", {}),
         "objective": ([OBJECTIVE], "label-free objective", {}),
         "diagnostics": ([n for n in DIAGNOSTICS if n in history.names()], "", {"type": "log"}),
@@ -120,7 +122,7 @@ def curves(history: History, names: list[str], *, prefix: str = "", first_colour
             {
                 "type": "scatter",
                 "mode": "lines" if len(x) > 1 else "markers",
-                "name": prefix or literal(NAMES.get(name, shown(name, 30))),
+                "name": prefix or literal(CURVE_NAMES.get(name, shown(name, 30))),
                 "showlegend": True,  # even for a single line
                 "x": x,
                 "y": y,

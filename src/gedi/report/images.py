@@ -20,8 +20,8 @@ from gedi.training.model import TrainedModel
 
 EXEMPLARS = 8  # per cluster, of either kind
 MOST_CLUSTERS = 100  # with exemplars on the page
-SAMPLES = 48
-COMPARED, NEAREST = 10, 3  # samples, and training images shown with each
+SAMPLES_SHOWN = 48
+COMPARED, NEAREST_IMAGES = 10, 3  # samples, and training images shown with each
 STRIPS = 6  # walks
 THUMBNAILS = 1_000
 SIDES = (160, 120, 80, 56, 40, 28, 20, 14, 8)  # in pixels; the largest that fits is used
@@ -95,15 +95,15 @@ def sample_pictures(model: TrainedModel, painter: Painter, rows: np.ndarray, sam
     from sklearn.neighbors import NearestNeighbors
 
     own, drawn = model.scaler.transform(rows), model.scaler.transform(samples)
-    near = NearestNeighbors(n_neighbors=min(NEAREST, len(own))).fit(own)
+    near = NearestNeighbors(n_neighbors=min(NEAREST_IMAGES, len(own))).fit(own)
     distance, places = near.kneighbors(drawn)
     among_data = NearestNeighbors(n_neighbors=1).fit(own).kneighbors()[0][:, 0] if len(own) > 1 else np.ones(1)
     count = min(COMPARED, len(samples))
     lines = [samples[:count], *(rows[places[:count, j]] for j in range(places.shape[1]))]
     alt = f"{count} samples in the first line; below each, its {places.shape[1]} nearest training images"
-    drawn_alt = f"{min(SAMPLES, len(samples))} samples drawn from the model"
+    drawn_alt = f"{min(SAMPLES_SHOWN, len(samples))} samples drawn from the model"
     return {
-        "grid": painter.grid(samples[:SAMPLES], 12, drawn_alt, SAMPLE_BYTES),
+        "grid": painter.grid(samples[:SAMPLES_SHOWN], 12, drawn_alt, SAMPLE_BYTES),
         "nearest": painter.grid(np.concatenate(lines), count, alt, NEAREST_BYTES),
         "distance": float(np.median(distance[:, 0])),
         "data_distance": float(np.median(among_data)),

@@ -64,7 +64,7 @@ def compact(values: Any, digits: int = 4) -> list[Any]:
     return np.where(np.isfinite(rounded), rounded, np.array(None, dtype=object)).tolist()
 
 
-def number(value: Any) -> float | None:
+def finite_number(value: Any) -> float | None:
     """A finite number from an untrusted file, or None."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if known and math.isfinite(value) else None
@@ -79,7 +79,7 @@ def setting(settings: Any, *names: str) -> Any:
 
 def short(value: Any, digits: int = 3) -> str:
     """A number with few digits, easy to read."""
-    value = number(value)
+    value = finite_number(value)
     if value is None:
         return "–"
     if value == int(value) and abs(value) < 1e12:
@@ -101,15 +101,15 @@ def side_by_side(first: float, second: float) -> tuple[str, str]:
     return a, b
 
 
-def score(value: Any) -> str:
+def score_in_words(value: Any) -> str:
     """A score between 0 and 1."""
-    value = number(value)
+    value = finite_number(value)
     return "–" if value is None else f"{value:.3f}"
 
 
 def percent(share: Any) -> str:
     """A share in per cent. Only exact 0 and 1 are shown as 0 % and 100 %."""
-    share = number(share)
+    share = finite_number(share)
     if share is None:
         return "–"
     if 0 < share < 0.0005:

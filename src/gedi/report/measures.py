@@ -14,8 +14,8 @@ from scipy.stats import entropy
 from gedi.data.one_hot import categories
 from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
-from gedi.report.look import number
-from gedi.report.rivals import Clustering, compare_rivals
+from gedi.report.look import finite_number
+from gedi.report.rivals import MeasuredClusters, compare_rivals
 from gedi.sampling import dam
 from gedi.training.model import TrainedModel
 
@@ -93,8 +93,10 @@ class Measures:
     unsure: float | None = None  # share of rows below `UNSURE`
     keeps_noise: float | None = None  # share of rows that stay in their cluster under a little noise
     keeps_walk: float | None = None  # ... at the end of a DAM walk
-    own: Clustering | None = None  # the clusters of the rows shown, and whether gaps set them apart
-    rivals: dict[str, Clustering] = field(default_factory=dict[str, Clustering])  # other clusterings of these rows
+    own: MeasuredClusters | None = None  # the clusters of the rows shown, and whether gaps set them apart
+    rivals: dict[str, MeasuredClusters] = field(
+        default_factory=dict[str, MeasuredClusters]
+    )  # other clusterings of these rows
     effective_rank: float | None = None  # number of directions that the embedding uses
     spread: float | None = None  # 0: all rows are embedded at one point
     dimensions: int | None = None  # of the embedding
@@ -125,7 +127,7 @@ class Measures:
         return None if self.winner is None or len(self.candidates) == 1 else self.candidates[self.winner]
 
     @property
-    def best_rival(self) -> tuple[str, Clustering] | None:
+    def best_rival(self) -> tuple[str, MeasuredClusters] | None:
         """The rival whose clusters are set apart best; None if there is none to compare with."""
         known = [(rival.crowding, name) for name, rival in self.rivals.items() if rival.crowding is not None]
         return (name := min(known)[1], self.rivals[name]) if known else None
@@ -174,7 +176,7 @@ def measure(
         told["own"], told["rivals"] = compare_rivals(
             answers.scaled, answers.cluster, model.n_clusters, images=images, words=words
         )
-        told |= cluster_measures(answers) | stability(answers)
+        told |= cluster_measures(answers) | kept_clusters(answers)
     if model.has_density:
         scores = {name: model.score_samples(rows) for name, rows in foreign_rows(answers.rows).items()}
         told["energy_spread"] = float(answers.log_density.std())
@@ -188,7 +190,7 @@ def measure(
     return Measures(**told)
 
 
-def few(count: int, most: int) -> np.ndarray:
+def spread_evenly(count: int, most: int) -> np.ndarray:
     """Indices of at most ``most`` of ``count`` rows, evenly spaced: the same ones every time."""
     return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(int)
 
@@ -203,7 +205,7 @@ def candidates(results: dict[str, Any]) -> dict[str, float]:
     """The clusterings that competed and their scores, from an untrusted file."""
     found = results.get("candidates")
     found = list(found.items())[:MOST_CANDIDATES] if isinstance(found, dict) else []
-    return {shown(str(name), 60): judged for name, value in found if (judged := number(value)) is not None}
+    return {shown(str(name), 60): judged for name, value in found if (judged := finite_number(value)) is not None}
 
 
 def cluster_measures(answers: Answers) -> dict[str, Any]:
@@ -247,7 +249,7 @@ def effective_rank(shares: np.ndarray) -> float:
     return math.exp(entropy(shares)) if shares.any() else 1.0
 
 
-def stability(answers: Answers, *, seed: int = 0) -> dict[str, Any]:
+def kept_clusters(answers: Answers, *, seed: int = 0) -> dict[str, Any]:
     """Share of rows that keep their cluster when moved a little: by noise, and by a walk along the density."""
     model = answers.model
     scaled = torch.from_numpy(answers.scaled)
@@ -297,7 +299,7 @@ def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:
     count = min(len(rows), len(samples))
     if count < 2:
         return math.nan
-    both = np.concatenate([rows[few(len(rows), count)], samples[:count]])
+    both = np.concatenate([rows[spread_evenly(len(rows), count)], samples[:count]])
     kind = np.repeat([0, 1], count)
     nearest = NearestNeighbors(n_neighbors=1).fit(both).kneighbors(return_distance=False)[:, 0]
     own = kind[nearest] == kind
@@ -314,6 +316,6 @@ def outside_share(rows: np.ndarray, samples: np.ndarray) -> float:
 
 def late_gap(history: list[dict[str, Any]]) -> float | None:
     """Mean absolute energy gap at the end of training."""
-    gaps = [abs(value) for line in history if (value := number(line.get("generative"))) is not None]
+    gaps = [abs(value) for line in history if (value := finite_number(line.get("generative"))) is not None]
     late = gaps[-max(1, math.ceil(LATE * len(gaps))) :] if gaps else []
     return float(np.mean(late)) if late else None

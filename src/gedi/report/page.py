@@ -17,7 +17,7 @@ from gedi import __version__
 from gedi.errors import DataError, RunError
 from gedi.files.writing import write_whole
 from gedi.report.charts import Chart
-from gedi.report.look import PALETTE, SYMBOLS, colour, ink_on, percent, score, short, swatch
+from gedi.report.look import PALETTE, SYMBOLS, colour, ink_on, percent, score_in_words, short, swatch
 
 GENERATOR = f'<meta name="generator" content="gedi {__version__}">'
 MARK = b'<meta name="generator" content="gedi '  # how we recognise our own pages
@@ -77,7 +77,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    environment.filters |= {"short": short, "percent": percent, "score": score}
+    environment.filters |= {"short": short, "percent": percent, "score": score_in_words}
     environment.globals |= {"swatch": swatch, "colour": colour}
     return environment
 

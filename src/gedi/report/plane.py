@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from gedi.report.charts import POINTS, Chart, View, axis, chart, cloud, scatter
+from gedi.report.charts import POINTS, Chart, View, axis, chart, cloud, scatter_trace
 from gedi.report.images import data_uri
 from gedi.report.look import PALETTE, colour, compact, rgb
-from gedi.report.measures import Answers, can_walk, few, walk_paths
+from gedi.report.measures import Answers, can_walk, spread_evenly, walk_paths
 from gedi.training.model import TrainedModel
 
 REGIONS = 160  # pixels per side of the decision regions
-GRID = 90  # points per side of log p
+GRID_SIDE = 90  # points per side of log p
 CUT_OFF = 12.0  # log p is cut off at least this far below typical data
-LEVELS = 10  # contour lines
-WALKS = 80
-MARGIN = 0.12
+CONTOURS = 10  # contour lines
+WALKS_DRAWN = 80
+WINDOW_MARGIN = 0.12
 PROPORTIONS = 1.35  # width over height of a chart
 Window = list[tuple[float, float]]  # (low, high) of each axis
 
@@ -29,11 +29,11 @@ def plane_charts(
 ) -> dict[str, Chart]:
     """The charts of the plane, by name; those with nothing to show are left out."""
     window = window_around(answers.rows)
-    shown = few(len(answers.rows), POINTS)
+    shown = spread_evenly(len(answers.rows), POINTS)
     regions = _stretched(_regions(answers.model, window), window)
     charts = {"map": cloud(answers.rows, views, text=text, shown=shown, height=560, images=[regions])}
     if answers.model.has_density:
-        heights = typicality(answers, window)
+        heights = typicality_grid(answers, window)
         lines = _contours(heights, window)
         charts["density"] = chart([lines], images=[_stretched(_landscape(heights), window)])
         if can_walk(answers.model):
@@ -41,7 +41,7 @@ def plane_charts(
         if samples is not None:
             marker = {"size": 5, "color": colour(2), "opacity": 0.75}
             hover = "%{x:.3g}, %{y:.3g}<extra>sample</extra>"
-            charts["samples"] = chart([lines, scatter("sample", samples, marker=marker, hovertemplate=hover)])
+            charts["samples"] = chart([lines, scatter_trace("sample", samples, marker=marker, hovertemplate=hover)])
     (left, right), (bottom, top) = window
     for name, made in charts.items():
         made["layout"] |= {
@@ -57,7 +57,7 @@ def plane_charts(
 def window_around(rows: np.ndarray) -> Window:
     """The data and a margin, in the proportions of a chart."""
     low, high = rows.min(0).astype(float), rows.max(0).astype(float)
-    side = np.where(high > low, high - low, 1.0) * (1 + 2 * MARGIN)
+    side = np.where(high > low, high - low, 1.0) * (1 + 2 * WINDOW_MARGIN)
     middle = (low + high) / 2
     if 0.2 < side[0] / side[1] < 5:  # the units are comparable: show shapes undistorted
         height = max(side[1], side[0] / PROPORTIONS)
@@ -88,12 +88,12 @@ def _regions(model: TrainedModel, window: Window) -> str:
     return data_uri(Image.fromarray(pixels))
 
 
-def typicality(answers: Answers, window: Window) -> np.ndarray:
+def typicality_grid(answers: Answers, window: Window) -> np.ndarray:
     """log p over the plane [GRID, GRID], 0 at the median of the data, cut off far below."""
     typical = float(np.median(answers.log_density))
     floor = max(CUT_OFF, 2 * (typical - float(np.quantile(answers.log_density, 0.01))))
-    heights = answers.model.score_samples(_grid(window, GRID)) - typical
-    return np.maximum(heights, -floor).reshape(GRID, GRID)
+    heights = answers.model.score_samples(_grid(window, GRID_SIDE)) - typical
+    return np.maximum(heights, -floor).reshape(GRID_SIDE, GRID_SIDE)
 
 
 def _landscape(heights: np.ndarray) -> str:
@@ -109,8 +109,8 @@ def contour_lines(heights: np.ndarray, window: Window) -> list[np.ndarray]:
     """Lines of equal height, each [n, 2]."""
     from contourpy import contour_generator
 
-    xs, ys = (np.linspace(low, high, GRID) for low, high in window)
-    levels = np.linspace(float(heights.min()), float(heights.max()), LEVELS + 2)[1:-1]
+    xs, ys = (np.linspace(low, high, GRID_SIDE) for low, high in window)
+    levels = np.linspace(float(heights.min()), float(heights.max()), CONTOURS + 2)[1:-1]
     generator = contour_generator(xs, ys, heights)
     return [np.asarray(piece) for level in levels for piece in generator.lines(level)]
 
@@ -128,7 +128,7 @@ def _contours(heights: np.ndarray, window: Window) -> dict[str, Any]:
 
 def _walks(answers: Answers) -> list[dict[str, Any]]:
     model = answers.model
-    paths = walk_paths(model, answers.rows, n=min(WALKS, len(answers.rows)))
+    paths = walk_paths(model, answers.rows, n=min(WALKS_DRAWN, len(answers.rows)))
     gap = np.full((len(paths), 1, 2), np.nan)  # lifts the pen between two walks
     ink = np.concatenate([paths, gap], axis=1).reshape(-1, 2)
     crossed = model.predict(paths[:, 0]) != model.predict(paths[:, -1])
@@ -137,5 +137,5 @@ def _walks(answers: Answers) -> list[dict[str, Any]]:
         ("end in another cluster", paths[crossed, -1], {"size": 9, "color": PALETTE[4], "symbol": "x"}),
     ]
     line = {"color": PALETTE[3], "width": 1.6}
-    traces = [scatter("walk", ink, mode="lines", line=line, hoverinfo="skip")]
-    return traces + [scatter(name, points, marker=marker) for name, points, marker in ends if len(points)]
+    traces = [scatter_trace("walk", ink, mode="lines", line=line, hoverinfo="skip")]
+    return traces + [scatter_trace(name, points, marker=marker) for name, points, marker in ends if len(points)]

@@ -6,13 +6,13 @@ from typing import Any
 
 from gedi.files.reading import shown
 from gedi.report.history import STAGE_NAMES
-from gedi.report.look import number, setting, short
+from gedi.report.look import finite_number, setting, short
 from gedi.report.run_view import RunView
 from gedi.training.cost import duration
 
 NAMED = 20  # unreadable files listed by name
 MOST_COLUMNS = 100  # in the table of how columns were read
-MOST_NUMBERS = 200  # points in the curve of scores
+POINTS_OF_CURVE = 200  # points in the curve of scores
 COST_PARTS = {
     "sgld": "sampling (SGLD)",
     "dam": "walks (DAM)",
@@ -37,7 +37,7 @@ def about(run: RunView) -> list[tuple[str, str]]:
     if model is not None:
         facts += [("clusters", str(model.n_clusters)), ("seed", str(model.seed))]
     facts.append(("method", shown(str(results.get("method", "gedi")))))
-    if (seconds := number(results.get("seconds"))) is not None:
+    if (seconds := finite_number(results.get("seconds"))) is not None:
         facts.append(("trained in", duration(seconds)))
     return facts
 
@@ -73,10 +73,10 @@ def number_of_clusters(results: dict[str, Any]) -> dict[str, Any] | None:
         return None
     scores = {
         int(k): score
-        for k, value in list(curve.items())[:MOST_NUMBERS]
-        if str(k).isdecimal() and len(str(k)) < 7 and (score := number(value)) is not None
+        for k, value in list(curve.items())[:POINTS_OF_CURVE]
+        if str(k).isdecimal() and len(str(k)) < 7 and (score := finite_number(value)) is not None
     }
-    runner_up, agreement = found.get("runner_up"), number(found.get("agreement"))
+    runner_up, agreement = found.get("runner_up"), finite_number(found.get("agreement"))
     return {
         "chosen": chosen,
         "runner_up": runner_up if type(runner_up) is int else None,
@@ -90,7 +90,7 @@ def stages(run: RunView) -> list[dict[str, Any]]:
     """How long each stage took."""
     lines = []
     for name, words in STAGE_NAMES.items():
-        taken, limit = (number(setting(run.results, "stages", name, key)) for key in ("iterations", "limit"))
+        taken, limit = (finite_number(setting(run.results, "stages", name, key)) for key in ("iterations", "limit"))
         if taken and limit:
             settles = bool(setting(run.settings, name, "settle"))
             lines.append({"name": words, "iterations": int(taken), "limit": int(limit), "settles": settles})
@@ -99,7 +99,7 @@ def stages(run: RunView) -> list[dict[str, Any]]:
 
 def chosen_at(run: RunView) -> float | None:
     """The iteration of step 2 at which the best candidate was chosen; None if there was no choice."""
-    choose = number(setting(run.settings, "heads", "choose"))
+    choose = finite_number(setting(run.settings, "heads", "choose"))
     taken = [stage["iterations"] for stage in stages(run) if stage["name"] == STAGE_NAMES["step2"]]
     return choose * taken[0] if run.measures.candidates and choose is not None and taken else None
 
@@ -107,7 +107,11 @@ def chosen_at(run: RunView) -> float | None:
 def cost(results: dict[str, Any]) -> list[tuple[str, float, float]]:
     """Where the time went: part, seconds, share."""
     parts = results.get("cost")
-    parts = {k: v for k, value in parts.items() if (v := number(value)) is not None} if isinstance(parts, dict) else {}
+    parts = (
+        {k: v for k, value in parts.items() if (v := finite_number(value)) is not None}
+        if isinstance(parts, dict)
+        else {}
+    )
     total = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda item: -item[1])[:12]
     return [(COST_PARTS.get(name, shown(name, 30)), value, value / total if total else 0.0) for name, value in ordered]
@@ -128,13 +132,13 @@ def _plain(value: Any) -> str:
     return "unset" if value is None else str(value)
 
 
-def provenance(results: dict[str, Any]) -> list[tuple[str, str]]:
+def provenance_facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     """Provenance and hardware, as recorded by the run."""
     written = results.get("provenance")
     facts = [(k, shown(v, 300)) for k, v in flat(written)] if isinstance(written, dict) else []
     hardware = results.get("hardware")
     facts += [(f"hardware.{k}", v) for k, v in flat(hardware)] if isinstance(hardware, dict) else []
     for name in ("gradient_evaluations", "objective"):
-        if (value := number(results.get(name))) is not None:
+        if (value := finite_number(results.get(name))) is not None:
             facts.append((name.replace("_", " "), short(value, 4)))
     return facts[:60]

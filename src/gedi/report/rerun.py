@@ -14,7 +14,7 @@ from typing import Any
 
 from gedi import runs
 from gedi.errors import GediError
-from gedi.report.look import number, setting
+from gedi.report.look import finite_number, setting
 from gedi.runs import Plan
 from gedi.training.presets import PRESETS, configure
 
@@ -49,7 +49,7 @@ class Rerun:
         changes: dict[str, float] = {}
         for path in paths:
             value = setting(self.settings, *path.split("."))
-            if now := number(value):
+            if now := finite_number(value):
                 changes[path] = round(factor * now) if isinstance(value, int) else factor * now
         return changes
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gedi.data.neighbours import main_directions
-from gedi.report.gaps import FEWEST, Gaps, Words, find_gaps, neighbour_links, spread_steps
+from gedi.report.gaps import FEWEST_INSIDE, Gaps, Words, find_gaps, neighbour_links, spread_steps
 from gedi.training.start import tightest_kmeans
 
 K_MEANS, MIXTURE = "k-means", "Gaussian mixture"
@@ -17,7 +17,7 @@ SILHOUETTE_ROWS = 1_000
 
 
 @dataclass(frozen=True, eq=False)
-class Clustering:
+class MeasuredClusters:
     """Clusters of the rows shown, and label-free numbers about them."""
 
     labels: np.ndarray  # [n]
@@ -32,12 +32,12 @@ class Clustering:
 
 def compare_rivals(
     scaled: np.ndarray, labels: np.ndarray, n_clusters: int, *, images: bool, words: Words = ()
-) -> tuple[Clustering | None, dict[str, Clustering]]:
+) -> tuple[MeasuredClusters | None, dict[str, MeasuredClusters]]:
     """The run's own clusters and those of each rival, measured alike on scaled rows [n, d]; none for few rows.
 
     ``words`` are the features of every category.
     """
-    if len(scaled) < 2 * FEWEST or n_clusters < 2:
+    if len(scaled) < 2 * FEWEST_INSIDE or n_clusters < 2:
         return None, {}
     from sklearn.metrics import adjusted_rand_score
 
@@ -45,9 +45,9 @@ def compare_rivals(
     x = x if words else main_directions(x.astype(np.float32)).astype(np.float64)
     links = neighbour_links(x, words)
 
-    def measured(found: np.ndarray) -> Clustering:
+    def measured(found: np.ndarray) -> MeasuredClusters:
         agreement = float(adjusted_rand_score(labels, found))
-        return Clustering(found, find_gaps(x, found, links, words), _silhouette(x, found), agreement)
+        return MeasuredClusters(found, find_gaps(x, found, links, words), _silhouette(x, found), agreement)
 
     return measured(labels), {name: measured(found) for name, found in _rivals(x, n_clusters).items()}
 

@@ -16,7 +16,7 @@ from gedi.report.charts import POINTS, Chart, View, matched
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
 from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures, walk_strips
 from gedi.report.look import literal, percent, setting, short
-from gedi.report.measures import UNSURE, Answers, can_walk, few, guard_events
+from gedi.report.measures import UNSURE, Answers, can_walk, guard_events, spread_evenly
 from gedi.report.page import render
 from gedi.report.plane import plane_charts
 from gedi.report.run_view import RunView
@@ -58,7 +58,7 @@ def run_page(run: RunView) -> str:
         "event_columns": EVENT_COLUMNS,
         "cost": records.cost(run.results),
         "settings": records.flat(run.settings),
-        "provenance": records.provenance(run.results),
+        "provenance": records.provenance_facts(run.results),
         "sample": run.sample,
         "kind": run.kind,
         "unsure": UNSURE,
@@ -75,7 +75,7 @@ def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[
     assert run.sample is not None
     model, context = answers.model, {}
     images = run.kind == "images"
-    places = few(len(answers.rows), THUMBNAILS if images else POINTS)
+    places = spread_evenly(len(answers.rows), THUMBNAILS if images else POINTS)
     texts = row_texts(run, answers, places.tolist())
     text = [texts.get(i, "") for i in range(len(answers.rows))]
     views = context["views"] = map_views(run, answers)
@@ -122,7 +122,7 @@ def _foreign(run: RunView, answers: Answers, charts: dict[str, Chart]) -> list[l
     if run.samples is not None:
         others = {"own samples": run.samples} | others
     if run.foreign is not None:
-        some = take(run.foreign.x, few(len(run.foreign.x), POINTS))
+        some = take(run.foreign.x, spread_evenly(len(run.foreign.x), POINTS))
         others[f"given: {shown(run.foreign.name)}"] = some.reshape(len(some), -1).astype(np.float64)
     found = {"data": answers} | {name: Answers(answers.model, rows) for name, rows in others.items()}
     densities = {name: one.log_density for name, one in found.items()}

@@ -16,8 +16,8 @@ from gedi.errors import GediError, RunError
 from gedi.evaluation import clustering_scores
 from gedi.files.reading import read_json, read_json_lines, shown
 from gedi.report.data_sample import DataSample, read_sample, sample_of
-from gedi.report.differences import Column, Difference, columns_of, differences
-from gedi.report.look import number
+from gedi.report.differences import Difference, ShownColumn, columns_of, differences
+from gedi.report.look import finite_number
 from gedi.report.measures import Answers, Measures, measure
 from gedi.report.rerun import Rerun, rerun_of
 from gedi.report.verdict import Judgement, judge
@@ -87,7 +87,7 @@ class RunView:
         return self.answers.cluster if self.answers is not None and self.measures.has_clusters else None
 
     @cached_property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[ShownColumn]:
         """The columns as the user knows them; empty for images and without rows."""
         if self.sample is None or self.model is None or self.kind == "images":
             return []
@@ -115,7 +115,7 @@ class RunView:
         written = self.results.get("scores")
         if self.is_given or not isinstance(written, dict):
             return {}
-        return {name: value for name in SCORES if (value := number(written.get(name))) is not None}
+        return {name: value for name in SCORES if (value := finite_number(written.get(name))) is not None}
 
     @cached_property
     def label_scores(self) -> dict[str, float]:

@@ -17,9 +17,9 @@ from gedi.errors import DataError
 from gedi.report.charts import two_directions
 from gedi.report.data_sample import DataSample
 from gedi.report.look import colour, percent, swatch
-from gedi.report.measures import Answers, few
+from gedi.report.measures import Answers, spread_evenly
 from gedi.report.page import write_page
-from gedi.report.plane import contour_lines, typicality, window_around
+from gedi.report.plane import contour_lines, typicality_grid, window_around
 from gedi.report.run_page import run_page
 from gedi.report.run_view import RunView
 from gedi.training.config import to_dict
@@ -28,8 +28,8 @@ from gedi.training.model import TrainedModel
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-POINTS = 2_000  # drawn in a picture
-MARKERS = ("o", "s", "D", "^", "v", "P", "X")  # matplotlib's names of the report's symbols
+POINTS_DRAWN = 2_000  # drawn in a picture
+MARKERS_OF_REPORT = ("o", "s", "D", "^", "v", "P", "X")  # matplotlib's names of the report's symbols
 
 
 def write_model_report(model: TrainedModel, sample: DataSample | None, path: str | Path | None) -> Path:
@@ -61,14 +61,14 @@ def draw(model: TrainedModel, sample: DataSample | None, axes: Axes | None) -> A
     is_plane = model.n_features == 2
     if is_plane and model.has_density:
         window = window_around(answers.rows)
-        for line in contour_lines(typicality(answers, window), window):
+        for line in contour_lines(typicality_grid(answers, window), window):
             axes.plot(line[:, 0], line[:, 1], color="0.7", linewidth=0.8, zorder=0)
     points = answers.rows if is_plane else two_directions(answers.embedding)
-    shown = few(len(points), POINTS)
+    shown = spread_evenly(len(points), POINTS_DRAWN)
     for k in np.unique(answers.cluster).tolist():
         mine = shown[answers.cluster[shown] == k]
         label = f"cluster {k}" if model.has_clusters else "rows"
-        marker = MARKERS[k % len(MARKERS)]
+        marker = MARKERS_OF_REPORT[k % len(MARKERS_OF_REPORT)]
         axes.scatter(points[mine, 0], points[mine, 1], s=12, color=colour(k), marker=marker, label=label)
     names = (sample.feature(0), sample.feature(1)) if is_plane else ("first direction", "second direction")
     axes.set(xlabel=names[0], ylabel=names[1])

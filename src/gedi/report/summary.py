@@ -9,7 +9,7 @@ from typing import Any
 
 from gedi.files.writing import finite, replace_text
 from gedi.report.measures import Measures
-from gedi.report.rivals import Clustering
+from gedi.report.rivals import MeasuredClusters
 from gedi.report.run_view import RunView
 from gedi.report.verdict import headline, overall
 
@@ -34,19 +34,19 @@ def summary(run: RunView) -> dict[str, Any]:
         },
         "run": run.name,
         "rows": None if run.sample is None else {"measured": len(run.sample.rows), "total": run.sample.total},
-        "measures": numbers(run.measures),
+        "measures": plain_measures(run.measures),
         "gaps": None if run.measures.own is None else gaps(run.measures.own),
         "rivals": {name: gaps(rival) for name, rival in run.measures.rivals.items()},
         "candidates": run.measures.candidates,
     }
 
 
-def numbers(m: Measures) -> dict[str, Any]:
+def plain_measures(m: Measures) -> dict[str, Any]:
     """The plain measures by name; null where there is none."""
     return {item.name: getattr(m, item.name) for item in fields(m) if item.name not in NOT_NUMBERS}
 
 
-def gaps(clustering: Clustering) -> dict[str, Any]:
+def gaps(clustering: MeasuredClusters) -> dict[str, Any]:
     """How well a clustering is set apart."""
     found = clustering.gaps
     return {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gedi.nets.mixture import SIZES
-from gedi.report.gaps import MOST
+from gedi.report.gaps import MOST_CROWDING
 from gedi.report.look import percent, short
 from gedi.report.measures import Measures
 from gedi.report.rerun import Rerun
@@ -21,7 +21,7 @@ from gedi.training.choice import HEAD
 
 GOOD, FAIR, POOR, UNGRADED = "good", "fair", "poor", "not graded"
 WORST_FIRST = (POOR, FAIR, GOOD, UNGRADED)
-TRIAL = 100  # iterations: a run whose stages are all shorter only shows that everything works
+TOO_SHORT = 100  # iterations: a run whose stages are all shorter only shows that everything works
 
 
 class Limit(NamedTuple):
@@ -65,7 +65,7 @@ CANDIDATES = {  # where the clusters may come from
     "kmeans": "k-means",
     "mixture": "a Gaussian mixture",
 }
-RIVALS = {K_MEANS: "K-means", MIXTURE: "A Gaussian mixture"}
+RIVAL_NAMES = {K_MEANS: "K-means", MIXTURE: "A Gaussian mixture"}
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def judge(m: Measures, rerun: Rerun | None = None) -> list[Judgement]:
         why = "training diverged"
         training = Judgement("training", _training(m, rerun))
         return [training, *(Judgement(ability, [], why) for ability in ("clusters", "density", "samples"))]
-    if m.iterations is not None and m.iterations < TRIAL:
+    if m.iterations is not None and m.iterations < TOO_SHORT:
         why = f"a trial run of at most {m.iterations} iterations per stage is too short to judge"
         again = rerun.fit(afresh=True)
         return [Judgement(ability, [], why, again) for ability in ("clusters", "density", "samples", "training")]
@@ -214,7 +214,7 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     gaps, crowding = m.own.gaps, m.own.crowding
     if crowding is None:
         text = "At most one cluster is large enough to tell whether a gap lies around it."
-        return _finding("crowding", MOST, text, "let more attempts compete", longer)
+        return _finding("crowding", MOST_CROWDING, text, "let more attempts compete", longer)
     crowded = len(gaps.crowded)
     fewer = max(2, m.n_clusters - max(1, crowded // 2))
     said = (
@@ -244,7 +244,7 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     name, behind = m.best_rival[0], crowding - rival
     better = LIMITS["behind"].level(behind) != GOOD
     text = (
-        f"{RIVALS.get(name, name)} on the same rows {'finds clearer gaps' if better else 'finds no clearer gaps'} "
+        f"{RIVAL_NAMES.get(name, name)} on the same rows {'finds clearer gaps' if better else 'finds no clearer gaps'} "
         f"(crowding {short(rival, 2)}, ours {short(crowding, 2)}; agreement {percent(m.best_rival[1].agreement)})."
     )
     return found + _finding("behind", behind, text, "train for longer, with more competing attempts", longer)

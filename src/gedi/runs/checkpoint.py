@@ -29,7 +29,7 @@ from gedi.runs.layout import CHECKPOINT_BYTES, F32, check_chosen, check_not_nega
 from gedi.training.state import Tensors, TrainState
 
 MANIFEST = "checkpoint.json"
-KEPT = 2
+CHECKPOINTS_KEPT = 2
 T = TypeVar("T")
 
 
@@ -54,7 +54,9 @@ class Checkpoints:
         name = f"checkpoint-{number:06d}.safetensors"
         try:
             write_whole(self.folder / name, data)
-            entries = [{"number": number, "file": name, "sha256": hashlib.sha256(data).hexdigest()}, *entries][:KEPT]
+            entries = [{"number": number, "file": name, "sha256": hashlib.sha256(data).hexdigest()}, *entries][
+                :CHECKPOINTS_KEPT
+            ]
             write_whole(self.folder / MANIFEST, json.dumps(entries, indent=1).encode())
         except OSError as error:
             if not self.folder.is_dir():
@@ -112,7 +114,7 @@ class Checkpoints:
         try:
             entries = [
                 {"number": whole_number(e, "number", 0, 10**9), "file": str(e["file"]), "sha256": str(e["sha256"])}
-                for e in read_json(path)[:KEPT]
+                for e in read_json(path)[:CHECKPOINTS_KEPT]
             ]
         except RunError as error:
             raise CheckpointError(str(error)) from error

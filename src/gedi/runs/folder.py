@@ -191,7 +191,7 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
     tensors = {f"net.{name}": value.contiguous() for name, value in model.net.state_dict().items()}
     tensors |= {"sampler.chains": model.chains, "sampler.low": model.box.low, "sampler.high": model.box.high}
     if model.typical is not None:
-        tensors[layout.TYPICAL] = model.typical
+        tensors[layout.TYPICAL_TENSOR] = model.typical
     try:
         replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
         replace_text(folder / METRICS, _json_lines(model.history))
@@ -224,7 +224,7 @@ def load(folder: str | Path) -> TrainedModel:
         n_features = layout.whole_number(settings, "n_features", least=1)
         n_clusters = layout.whole_number(settings, "n_clusters", least=1)
         seed = layout.whole_number(settings, "seed")
-        image_shape = layout.image_shape_of(settings["image_shape"], n_features)
+        image_shape = layout.checked_image_shape(settings["image_shape"], n_features)
         scaler = layout.scaler_of(settings["scaler"], n_features)
         table = layout.table_of(settings.get("table"), n_features)
         words = layout.words_of(settings.get("words"), n_features)
@@ -241,7 +241,7 @@ def load(folder: str | Path) -> TrainedModel:
         layout.check_not_negative(tensors)
         layout.check_chosen(tensors, net.clusters.n_heads)
         low, high, chains = (tensors.pop(f"sampler.{name}") for name in ("low", "high", "chains"))
-        typical = tensors.pop(layout.TYPICAL, None)
+        typical = tensors.pop(layout.TYPICAL_TENSOR, None)
         if typical is not None and not len(typical):
             raise ValueError("it has no rows to fill gaps from")
         if not len(chains) or not bool((low <= high).all()):

@@ -26,7 +26,7 @@ MODEL_BYTES = 2**31  # a network and its chains
 CHECKPOINT_BYTES = 2**34  # two states, each with four copies of the network (moments, averages) and a buffer
 NEVER_NEGATIVE = ("base.variances", "base.rest", "running_var", "exp_avg_sq", "/step")
 F32 = torch.float32
-TYPICAL = "table.typical"  # rows that gaps are filled from, if the table had any
+TYPICAL_TENSOR = "table.typical"  # rows that gaps are filled from, if the table had any
 
 # -- settings ---------------------------------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ def words_of(value: Any, n_features: int) -> list[list[int]] | None:
     return value
 
 
-def image_shape_of(value: Any, n_features: int) -> tuple[int, ...] | None:
+def checked_image_shape(value: Any, n_features: int) -> tuple[int, ...] | None:
     """(H, W, C) of rows that are images, None for other rows."""
     if value is None:
         return None
@@ -117,7 +117,7 @@ def model_layout(net: GediNet, n_features: int, table: TableRecipe | None) -> di
     side, rows = Spec(F32, (n_features,)), Spec(F32, (None, n_features))
     own = {"sampler.low": side, "sampler.high": side, "sampler.chains": rows}
     if table is not None and table.has_gaps:
-        own[TYPICAL] = rows
+        own[TYPICAL_TENSOR] = rows
     return layout_of(net.state_dict(), "net.") | own
 
 

@@ -34,11 +34,11 @@ def _is_affordable(hardware: Hardware) -> bool:
     return hardware.devices <= max(os.cpu_count() or 1, torch.cuda.device_count())
 
 
-DATA = Rule("be a known data set, or the absolute path of a regular file or a folder", _is_data)
-COLUMNS = Rule("contain only names", lambda names: all(isinstance(name, str) for name in names))
-SEED = Rule("lie between 0 and 2**31", lambda seed: 0 <= seed <= 2**31)
+KNOWN_DATA = Rule("be a known data set, or the absolute path of a regular file or a folder", _is_data)
+ONLY_NAMES = Rule("contain only names", lambda names: all(isinstance(name, str) for name in names))
+SEED_RANGE = Rule("lie between 0 and 2**31", lambda seed: 0 <= seed <= 2**31)
 MINUTES = Rule("be a positive number of minutes", lambda minutes: 0 < minutes < 1e6)
-OUTLIERS = Rule("be at least 0 and below 1", lambda share: 0 <= share < 1)
+OUTLIER_SHARE = Rule("be at least 0 and below 1", lambda share: 0 <= share < 1)
 ITERATIONS = Rule("lie between 0 and 10**9", lambda iterations: all(0 <= n <= 10**9 for n in iterations))
 AFFORDABLE = Rule("not ask for more devices than there are", _is_affordable)
 
@@ -47,18 +47,18 @@ AFFORDABLE = Rule("not ask for more devices than there are", _is_affordable)
 class Plan:
     """A run as it was requested."""
 
-    data: Annotated[str, DATA]
+    data: Annotated[str, KNOWN_DATA]
     label_column: str | None = None
-    drop: Annotated[list, COLUMNS] = field(default_factory=list)  # columns to exclude
+    drop: Annotated[list, ONLY_NAMES] = field(default_factory=list)  # columns to exclude
     raw: bool = False  # the table must contain only numbers
     skip_broken: bool = False  # skip image files that cannot be read
     rows_sha256: str
     groups_sha256: str | None = None  # of the groups that came with the rows
     n_clusters: Count
     number: dict = field(default_factory=dict)  # how n_clusters was found, if it was not given
-    outliers: Annotated[float, OUTLIERS] = 0.0  # share of rows left outside all clusters
+    outliers: Annotated[float, OUTLIER_SHARE] = 0.0  # share of rows left outside all clusters
     method: str
-    seed: Annotated[int, SEED]
+    seed: Annotated[int, SEED_RANGE]
     hardware: Annotated[Hardware, AFFORDABLE] = field(default_factory=Hardware)
     tensorboard: bool = False
     minutes: Annotated[float, MINUTES] | None = None  # time budget

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gedi.data.scaled_rows import Rows
 
 
-MANY = 32  # if there are this many times more numbers than draws, sorting the draws is faster than shuffling all
+MANY_MORE = 32  # if there are this many times more numbers than draws, sorting the draws is faster than shuffling all
 
 
 class ReplayBuffer:
@@ -70,7 +70,7 @@ def distinct(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
     400
     """
     device = generator.device
-    if n < MANY * size:
+    if n < MANY_MORE * size:
         return torch.randperm(n, generator=generator, device=device)[:size]
     while True:
         # Draw more than needed, to allow for duplicates. Every set of distinct numbers is equally likely.

@@ -20,7 +20,7 @@ from gedi.training.start import find_start, neighbour_pairs, some_places, tighte
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
-NOTHING, MORE = 0.06, 1.5  # below this unexplained share, candidates with this many times the entropy are preferred
+NEGLIGIBLE, MORE = 0.06, 1.5  # below this unexplained share, candidates with this many times the entropy are preferred
 ROUNDING = 0.01  # unexplained shares that differ by less count as about the same
 PER_NAT = 10.0  # a nat of held-out likelihood per value counts as much as a factor e^10 in the unexplained share
 CLEARLY = 0.75  # if only neighbours judge, a cut of their graph must win by this factor: it optimises just that
@@ -135,7 +135,7 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
         # Per column: summed over many, small errors of the Gaussians would outweigh the pairs.
         columns = x.shape[1] - sum(len(features) - 1 for features in run.words)
         likely = {name: held_out_log_likelihood(x, y[places], run.words) / columns for name, y in candidates.items()}
-    said = {name: entropy(labels[places]) for name, labels in candidates.items()}
+    said = {name: entropy_of_labels(labels[places]) for name, labels in candidates.items()}
     return (winner := best_of(compared, likely, said)), candidates[winner], judged
 
 
@@ -148,9 +148,9 @@ def best_of(unexplained: dict[str, float], likely: dict[str, float], said: dict[
     """
     score = {name: np.log(unexplained[name] + ROUNDING) - PER_NAT * likely[name] for name in unexplained}
     winner = min(score, key=lambda name: score[name])
-    if unexplained[winner] > NOTHING:
+    if unexplained[winner] > NEGLIGIBLE:
         return winner
-    richer = [name for name in score if unexplained[name] <= NOTHING and said[name] > MORE * said[winner]]
+    richer = [name for name in score if unexplained[name] <= NEGLIGIBLE and said[name] > MORE * said[winner]]
     return min(richer or [winner], key=lambda name: score[name])
 
 
@@ -176,7 +176,7 @@ def unexplained(labels: np.ndarray, pairs: np.ndarray) -> float:
     return (both - alone) / alone if alone > 0 else 1.0
 
 
-def entropy(labels: np.ndarray) -> float:
+def entropy_of_labels(labels: np.ndarray) -> float:
     """H(y): how much the clusters say about a row; little, if a cut only separates a few outliers."""
     return entropy_of(np.bincount(labels) / len(labels))
 

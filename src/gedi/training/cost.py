@@ -23,9 +23,9 @@ from gedi.training.progress import duration
 from gedi.training.state import TRAINED
 from gedi.training.world import World
 
-FEWEST = 3  # iterations of each stage in a trial; the first warms up, the last ends the stage
-TRIAL = 6  # ... if they are cheap
-LONGEST = 16  # longest cycle of terms that a trial covers, in iterations
+FEWEST_ITERATIONS = 3  # iterations of each stage in a trial; the first warms up, the last ends the stage
+TRIAL_ITERATIONS = 6  # ... if they are cheap
+LONGEST_TRIAL = 16  # longest cycle of terms that a trial covers, in iterations
 LONGEST_ROUND = 1000  # longest cycle of terms that is considered
 LEAST_SHARE, MOST_TIMES = 0.05, 10  # range in which a time budget may scale the iterations of the settings
 ROOM = 1.1  # the next estimate may be a little higher: ask for this many times the shortest time
@@ -78,10 +78,10 @@ def estimate(ready: Prepared, world: World | None = None) -> Cost:
     config = ready.config
     counts = {name: getattr(config, name).iterations for name in TRAINED}
     rounds = {name: round_of(config, name) for name in TRAINED}
-    longest = min(LONGEST, max(len(kinds) for kinds in rounds.values()))
-    trial = _trial(ready, world, max(FEWEST, 2 + longest))
+    longest = min(LONGEST_TRIAL, max(len(kinds) for kinds in rounds.values()))
+    trial = _trial(ready, world, max(FEWEST_ITERATIONS, 2 + longest))
     if trial[-1][1] - trial[1][1] < CHEAP:  # without the first iteration, which may wait for imports
-        trial = _trial(ready, world, max(TRIAL, 2 + 2 * longest))
+        trial = _trial(ready, world, max(TRIAL_ITERATIONS, 2 + 2 * longest))
     return Cost(*whole_time(trial, counts, rounds), peak_memory())
 
 

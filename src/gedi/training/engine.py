@@ -21,7 +21,7 @@ from gedi.training.build import Prepared, box_around, build_net, restart_box
 from gedi.training.config import StageConfig
 from gedi.training.guard import Guard, cold_sampler, divergence, worries
 from gedi.training.journal import Hooks, Journal
-from gedi.training.recovery import Recovery, mixed
+from gedi.training.recovery import Recovery, mixed_seed
 from gedi.training.schedule import has_settled, rate
 from gedi.training.state import STAGES, TrainState, adam, averaged_copy, pack
 from gedi.training.world import World
@@ -30,7 +30,7 @@ WINDOW = 50  # iterations between lines of history, and between checks for a set
 CURVES = {"step1": "denoising_error", "step2": "objective"}  # what has to settle before a stage may be shortened
 LOOKED_AT = 1000  # rows that the density is evaluated on ...
 LOOKED_AT_NUMBERS = 2**18  # ... or as many as have so many values, if that is less
-MANY_ROWS = 10_000  # enough to see which clusters are in use
+ROWS_LOOKED_AT = 10_000  # enough to see which clusters are in use
 RESOLUTION = 0.01  # noise on them, if the density sees data without noise
 SMOOTHING = 0.98  # decay of the smoothed objective
 
@@ -70,7 +70,7 @@ class Engine:
         generator = torch.Generator().manual_seed(self.seed)
         # Processes share one generator for what they must agree on, and each has its own for noise.
         alone = world.size == 1 and world.device.type == "cpu"
-        noise = generator if alone else torch.Generator(world.device).manual_seed(mixed(self.seed, 0, world.rank))
+        noise = generator if alone else torch.Generator(world.device).manual_seed(mixed_seed(self.seed, 0, world.rank))
         box = box_around(self.x, config)
         net = build_net(config, self.x.shape[1], self.n_clusters, generator, box, self.image_shape)
         net.density.fit_base(self.x, config.sampler.data_noise or 0.0)
@@ -198,7 +198,7 @@ class Engine:
     def _look_for_worries(self) -> None:
         values = dict(self.values)
         if any(term.has_clusters for term in self.config.objective.values()):  # otherwise there are none yet
-            average, places = self.state.average, torch.arange(0, len(self.x), math.ceil(len(self.x) / MANY_ROWS))
+            average, places = self.state.average, torch.arange(0, len(self.x), math.ceil(len(self.x) / ROWS_LOOKED_AT))
             blocks = places.to(self.x.device).split(average.encoder.rows_at_once)
             used = torch.cat([average.scores(self.x[some]).argmax(1) for some in blocks]).unique()
             values["empty_clusters"] = float(self.n_clusters - len(used))

@@ -11,10 +11,10 @@ from scipy.special import logsumexp
 from sklearn.cluster import k_means
 
 FOLDS = 5
-MOST_ROWS = 2_000  # if there are more, a random subset of this size is used
+EVIDENCE_ROWS = 2_000  # if there are more, a random subset of this size is used
 LEVELS = 10  # columns of at most this many different numbers count as categories, too
-ATOM, BINS = 0.15, 6  # a column with a value of more than this share of the rows is cut into this many levels
-OUTLIERS = 0.02  # share of the rows, the least likely ones, that do not count
+ATOM, LEVELS_OF_ATOM = 0.15, 6  # a column with a value of more than this share of the rows is cut into this many levels
+LEAST_LIKELY = 0.02  # share of the rows, the least likely ones, that do not count
 SETTLED = 1e-4  # gain in nats per row at which EM ends
 
 
@@ -72,7 +72,7 @@ def _steps(column: np.ndarray, atom: float) -> np.ndarray | None:
         return places
     if counts.max() <= atom * len(column):
         return None
-    edges = np.quantile(column, np.linspace(0, 1, BINS + 1)[1:-1])
+    edges = np.quantile(column, np.linspace(0, 1, LEVELS_OF_ATOM + 1)[1:-1])
     return np.unique(np.searchsorted(edges, column), return_inverse=True)[1]
 
 
@@ -103,14 +103,14 @@ def clusters_of(rows: Explained, shares: np.ndarray) -> Clusters:
 def held_out_log_likelihood(x: np.ndarray, labels: np.ndarray, words: Sequence[Sequence[int]] = ()) -> float:
     """Mean log-likelihood of rows [n, d] in nats, each under clusters fitted to the labels of the other folds."""
     rng = np.random.default_rng(0)
-    some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
+    some = np.sort(rng.choice(len(x), min(len(x), EVIDENCE_ROWS), replace=False))
     labels = np.unique(labels[some], return_inverse=True)[1]
     rows, shares, fold = explained(x[some], words), np.eye(labels.max() + 1)[labels], rng.permutation(len(some)) % FOLDS
     found = [
         logsumexp(clusters_of(rows.at(fold != k), shares[fold != k]).log_joint(rows.at(fold == k)), axis=1)
         for k in range(FOLDS)
     ]
-    return float(np.sort(np.concatenate(found))[int(OUTLIERS * len(some)) :].mean())
+    return float(np.sort(np.concatenate(found))[int(LEAST_LIKELY * len(some)) :].mean())
 
 
 def best_mixture(rows: Explained, x: np.ndarray, k: int, *, tries: int, seed: int = 0) -> Clusters:

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from gedi.logic import Constraint
 
-FIRST, LAST = 15, 100  # EM iterations from every start, and at most from the best ones
+EM_STEPS, EM_MOST = 15, 100  # EM iterations from every start, and at most from the best ones
 FINALISTS = 4
 MOST_GROUPS = 2_000  # number of groups used in the search: more make it slower, not better
 PSEUDO = 1.0  # pseudo-count, so that no cluster is impossible for a value
@@ -44,10 +44,10 @@ def ground(
     for _ in range(restarts):
         random = torch.rand(n_values, len(shares), generator=generator, dtype=torch.float64).log().neg()
         emission = (random / random.sum(1, keepdim=True) + shares) / 2
-        found.append(_climb(emission, few, shares, constraint, FIRST))
+        found.append(_climb(emission, few, shares, constraint, EM_STEPS))
     best = sorted(found, key=_likelihood, reverse=True)[:FINALISTS]
-    emission, _ = max((_climb(start, few, shares, constraint, LAST) for start, _ in best), key=_likelihood)
-    emission, _ = _climb(emission, shown, shares, constraint, FIRST)
+    emission, _ = max((_climb(start, few, shares, constraint, EM_MOST) for start, _ in best), key=_likelihood)
+    emission, _ = _climb(emission, shown, shares, constraint, EM_STEPS)
     values, log_likelihood = _expect(emission, shown, constraint)
     rows = torch.zeros(len(clusters), n_values, dtype=torch.float64)
     rows.index_add_(0, groups.flatten(), values.flatten(0, 1))

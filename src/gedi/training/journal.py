@@ -20,7 +20,7 @@ class Log(Protocol):
     def write(self, line: dict[str, Any]) -> None: ...
 
 
-class Checkpoints(Protocol):
+class CheckpointStore(Protocol):
     """Stores packed states, and returns the newest one if it belongs to this run."""
 
     skipped: list[str]
@@ -36,7 +36,7 @@ class Hooks:
 
     progress: Callable[[Progress], None] | None = None  # called after every iteration
     log: Log | None = None
-    checkpoints: Checkpoints | None = None  # where the run saves its state, and resumes from
+    checkpoints: CheckpointStore | None = None  # where the run saves its state, and resumes from
     save_every: float = 30.0  # seconds between checkpoints
     should_stop: Callable[[], bool] = lambda: False  # called after every iteration
 

@@ -23,20 +23,22 @@ from gedi.training.evidence import best_mixture, explained
 from gedi.training.progress import Progress
 from gedi.training.start import NEIGHBOURS, Graph, graph_of
 
-MOST_ROWS = 1_500  # if there are more, a random subset of this size is used
+ROWS_TRIED = 1_500  # if there are more, a random subset of this size is used
 ROWS_EACH = 20  # rows that a cluster needs on average
-EVERY, MOST = 10, 45  # try all numbers up to the first; above it, up to the second, the three with the largest gaps
-SPLITS = 3  # random splits into halves
-NODES, FEWEST = 150, 5  # nodes of a graph, and rows that a node needs
+EVERY = 10  # all numbers up to this are tried
+MOST_TRIED = 45  # above it, up to this, the three with the largest gaps
+HALVINGS = 3  # random splits into halves
+NODES, ROWS_OF_NODE = 150, 5  # nodes of a graph, and rows that a node needs
 PER_LOG = 0.07  # bonus for a number e times as large: merged clusters are stable, too
 PER_GAP = 0.15  # bonus for a gap e times as large
-PER_NAT = 0.5  # with categories: bonus for each nat by which clusters of one half explain a row of the other better
+# With categories: bonus for each nat by which clusters of one half explain a row of the other better.
+BONUS_PER_NAT = 0.5
 TRIES = 2  # with categories: runs of EM
 FLOOR = 0.01  # eigenvalues closer to 1 than this count as about 1
 
 STABLE, CLEAR = 0.6, 0.9  # lowest agreement of stable clusters, and of clear ones
-MARGIN = 0.02  # with categories: a runner-up whose score is closer than this might as well be right
-NOTHING = "no clear clusters"
+TIE = 0.02  # with categories: a runner-up whose score is closer than this might as well be right
+UNCLEAR = "no clear clusters"
 DOING = "looking for the number of clusters"  # in progress lines
 
 Report = Callable[[Progress], None]
@@ -98,16 +100,16 @@ def find_number(
     if "symbolic" in config.objective:
         raise ConfigError("A constraint fixes the number of clusters: give n_clusters instead of auto.")
     rng = np.random.default_rng(seed)
-    some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
+    some = np.sort(rng.choice(len(x), min(len(x), ROWS_TRIED), replace=False))
     scaler = scaler or Scaler().fit(x, mode=config.scaling, together=words)
     x = np.asarray(x[some])
     rows = scaler.transform(x) if table is None else fill_gaps(scaler.transform(x), table.gaps(x))
     if len(rows) < 2 * ROWS_EACH:
-        return Number(min(2, len(rows)), None, NOTHING, 0.0, {})
-    most = min(MOST, len(rows) // ROWS_EACH)
+        return Number(min(2, len(rows)), None, UNCLEAR, 0.0, {})
+    most = min(MOST_TRIED, len(rows) // ROWS_EACH)
     if words:
-        return judge(evidence_of_table(rows.astype(np.float64), words, min(EVERY, most), rng, report), MARGIN)
-    return judge(evidence_of_graph(main_directions(rows).astype(np.float64), most, rng, report))
+        return best_number(evidence_of_table(rows.astype(np.float64), words, min(EVERY, most), rng, report), TIE)
+    return best_number(evidence_of_graph(main_directions(rows).astype(np.float64), most, rng, report))
 
 
 def evidence_of_graph(
@@ -118,10 +120,11 @@ def evidence_of_graph(
     If k clusters are nearly separate in the graph of neighbours, k of its eigenvalues are near 1, and the next is
     smaller.
     """
-    gaps, halves = eigengaps(rows, most), split(rows, most, rng)
+    gaps, halves = eigengaps(rows, most), split_in_halves(rows, most, rng)
     many = sorted((k for k in gaps if k > EVERY), key=lambda k: -gaps[k])[:3]
     tried = [k for k in gaps if k <= EVERY or k in many]
-    return {k: Evidence(agreement(rows, halves, k), PER_GAP * float(np.log(gaps[k]))) for k in _told(tried, report)}
+    told = _told(tried, report)
+    return {k: Evidence(agreement_of_halves(rows, halves, k), PER_GAP * float(np.log(gaps[k]))) for k in told}
 
 
 def evidence_of_table(
@@ -138,7 +141,7 @@ def evidence_of_table(
     A single cluster has no agreement to show, so it only wins if nothing explains the other half better.
     """
     rows, found = explained(x, words), {}
-    halves = [rng.permutation(len(x)) % 2 == 0 for _ in range(SPLITS)]
+    halves = [rng.permutation(len(x)) % 2 == 0 for _ in range(HALVINGS)]
     for k in _told(range(1, most + 1), report):
         agreed, likely = [], []
         for half in halves:
@@ -147,7 +150,7 @@ def evidence_of_table(
             likely += [
                 logsumexp(joint[other], axis=1).mean() for joint, other in zip(joints, (~half, half), strict=True)
             ]
-        found[k] = Evidence(float(np.mean(agreed)), PER_NAT * float(np.mean(likely)))
+        found[k] = Evidence(float(np.mean(agreed)), BONUS_PER_NAT * float(np.mean(likely)))
     single = found.pop(1)
     return {k: Evidence(one.agreement, one.bonus - single.bonus) for k, one in found.items()}
 
@@ -161,7 +164,7 @@ def _told(numbers: Iterable[int], report: Report | None) -> Iterator[int]:
         yield k
 
 
-def judge(found: dict[int, Evidence], margin: float = 0.0) -> Number:
+def best_number(found: dict[int, Evidence], margin: float = 0.0) -> Number:
     """The number with the best score; clusters that are unstable, or explain less than a single one, do not count."""
     curve = {k: evidence.score(k) for k, evidence in found.items()}
     ranked = sorted(curve, key=lambda k: -curve[k])
@@ -169,7 +172,7 @@ def judge(found: dict[int, Evidence], margin: float = 0.0) -> Number:
     chosen = stable[0] if stable else min(ranked)
     runner_up = next((k for k in [*stable, *ranked] if k != chosen), None) if stable else None
     close = runner_up is not None and curve[chosen] - curve[runner_up] < margin
-    sure = NOTHING if not stable else "unsure" if close or found[chosen].agreement < CLEAR else "clear"
+    sure = UNCLEAR if not stable else "unsure" if close or found[chosen].agreement < CLEAR else "clear"
     return Number(chosen, runner_up, sure, found[chosen].agreement, curve)
 
 
@@ -187,17 +190,17 @@ def eigengaps(rows: np.ndarray, most: int) -> dict[int, float]:
     return {k: float(away[k] / away[k - 1]) for k in range(2, most + 1)}
 
 
-def agreement(rows: np.ndarray, halves: Halves, k: int) -> float:
+def agreement_of_halves(rows: np.ndarray, halves: Halves, k: int) -> float:
     """How well clusterings of halves agree on all rows, for the kind of clustering that agrees better."""
     cuts = [[graph.cut(k, 0).labels(rows) for graph in graphs] for _, graphs in halves]
     mixtures = [[_mixture(half, k).predict(rows) for half in both] for both, _ in halves]
     return max(float(np.mean([adjusted_rand_score(*labels) for labels in kind])) for kind in (cuts, mixtures))
 
 
-def split(rows: np.ndarray, most: int, rng: np.random.Generator) -> Halves:
+def split_in_halves(rows: np.ndarray, most: int, rng: np.random.Generator) -> Halves:
     """Both halves of the rows, and their graphs of neighbours, for several random splits."""
     found: Halves = []
-    for _ in range(SPLITS):
+    for _ in range(HALVINGS):
         half = rng.permutation(len(rows)) % 2 == 0
         both = (rows[half], rows[~half])
         found.append((both, [_graph(some, most) for some in both]))
@@ -207,7 +210,7 @@ def split(rows: np.ndarray, most: int, rng: np.random.Generator) -> Halves:
 def _graph(rows: np.ndarray, most: int) -> Graph:
     near = nearest_neighbours(rows, NEIGHBOURS).places
     ends = [rows[near[:, i]] for i in range(near.shape[1])]
-    return graph_of(rows, ends, most, nodes=NODES, seed=0, fewest=FEWEST)
+    return graph_of(rows, ends, most, nodes=NODES, seed=0, fewest=ROWS_OF_NODE)
 
 
 def _mixture(rows: np.ndarray, k: int) -> GaussianMixture:

@@ -26,7 +26,7 @@ FEW_FEATURES = 8  # up to this many, walks reach further than the gaps between n
 # Rows with many features. Walks are short compared with the distance between rows, so pairs are neighbours only, and
 # chains hardly leave the row they start from, so the density learns without them.
 STAGE_OF_ROWS = dict(settle=0.004, batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0.0)
-ROWS: Changes = dict(
+WIDE_ROWS: Changes = dict(
     net=dict(hidden=(256, 256), representation=None, first="linear", norm="layer"),
     sampler=dict(buffer_size=1000, restart=0.0, from_data=1.0, box_margin=3.0),
     augment=dict(learned=True),
@@ -59,7 +59,7 @@ GREY: Changes = dict(
 #
 # The density costs three times as much per image as the other terms, so it is updated every fourth iteration.
 STAGE_OF_IMAGES = dict(batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0.0)
-IMAGES: Changes = dict(
+LARGE_IMAGES: Changes = dict(
     net=dict(encoder="convnet", representation=128, embedding=128, projector_hidden=512),
     sampler=dict(buffer_size=100, restart=0.0, from_data=1.0, box_margin=0.25),
     augment=dict(noise=0.0, area=0.2, flip=None, jitter=0.8, gray=0.2, learned=True, early=False),
@@ -74,7 +74,7 @@ IMAGES: Changes = dict(
     scaling="pixels",
 )
 
-# Seconds instead of minutes, for tests and first tries. SMOKE_IMAGES comes after IMAGES, and uses a small MLP.
+# Seconds instead of minutes, for tests and first tries. SMOKE_IMAGES comes after LARGE_IMAGES, and uses a small MLP.
 SMOKE: Changes = dict(
     net=dict(hidden=(32, 32)),
     sampler=dict(steps=3, buffer_size=400),
@@ -141,13 +141,13 @@ def paper_images(width: int, *, iterations: int, batch_size: int = 64, steps: in
 
 PRESETS: dict[str, tuple[Changes, ...]] = {
     "toy": (),
-    "rows": (ROWS,),
-    "digits": (ROWS, DIGITS),
-    "grey": (ROWS, DIGITS, GREY),
+    "rows": (WIDE_ROWS,),
+    "digits": (WIDE_ROWS, DIGITS),
+    "grey": (WIDE_ROWS, DIGITS, GREY),
     "smoke": (SMOKE,),
     "paper": (PAPER, PAPER_TOY),
     "paper-jem": (PAPER, PAPER_TOY, PAPER_JEM),
-    "images": (IMAGES,),
+    "images": (LARGE_IMAGES,),
     "paper-svhn": (PAPER, paper_images(128, iterations=100_000)),
     "paper-cifar10": (PAPER, paper_images(128, iterations=70_000, flip=True)),
     "paper-cifar100": (PAPER, paper_images(256, iterations=70_000, flip=True)),
@@ -167,7 +167,7 @@ def preset(
     if name not in PRESETS:
         raise ConfigError(f"There is no preset {name!r}. Choose from: {', '.join(PRESETS)}.")
     if name == "smoke" and image_shape is not None and min(image_shape[:2]) > SMALL_SIDE:
-        return override(TrainingConfig(), IMAGES, SMOKE_IMAGES)
+        return override(TrainingConfig(), LARGE_IMAGES, SMOKE_IMAGES)
     config = override(TrainingConfig(), *PRESETS[name])
     if name in ("digits", "grey") and image_shape is not None:
         config.augment.shift = SHIFT + SHIFT_OF_SIDE * min(image_shape[:2])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 REDRAWN = 0.25  # seconds between updates of the line on a terminal
-FIRST, LONGEST = 5.0, 60.0  # elsewhere: seconds before the first line, doubled after every line up to this
+FIRST_LINE, LONGEST_WAIT = 5.0, 60.0  # elsewhere: seconds before the first line, doubled after every line up to this
 
 
 class Progress(NamedTuple):
@@ -49,7 +49,7 @@ class ProgressLine:
         self._live: Any = None
         self._doing = ""
         self._began, self._first = 0.0, 0  # when this part of the run was first seen, and at which iteration
-        self._wait = REDRAWN if console.is_terminal else FIRST
+        self._wait = REDRAWN if console.is_terminal else FIRST_LINE
         self._shown = -REDRAWN if console.is_terminal else clock()
 
     def __call__(self, progress: Progress) -> None:
@@ -78,7 +78,7 @@ class ProgressLine:
 
     def _show(self, text: str) -> None:
         if not self.console.is_terminal:
-            self._wait = min(LONGEST, 2 * self._wait)
+            self._wait = min(LONGEST_WAIT, 2 * self._wait)
             self._print(text)
             return
         from rich.live import Live

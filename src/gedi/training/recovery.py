@@ -43,9 +43,9 @@ class Recovery:
         paid = state.gradient_evaluations
         unpack(state, *calm)
         state.gradient_evaluations = paid
-        state.generator.manual_seed(mixed(run.seed, guard.total, 0))
+        state.generator.manual_seed(mixed_seed(run.seed, guard.total, 0))
         if state.noise is not state.generator:
-            state.noise.manual_seed(mixed(run.seed, guard.total, 1 + run.world.rank))
+            state.noise.manual_seed(mixed_seed(run.seed, guard.total, 1 + run.world.rank))
         run.values.clear()
         state.judged.clear()
         return True
@@ -112,7 +112,7 @@ class Recovery:
         run.candidates, run.winner = counters["candidates"], counters["winner"]
 
 
-def mixed(seed: int, *parts: int) -> int:
+def mixed_seed(seed: int, *parts: int) -> int:
     """A seed for a combination of numbers, unrelated to the seeds of others."""
     for part in parts:
         seed = (seed * 6_364_136_223_846_793_005 + part + 1_442_695_040_888_963_407) % 2**63

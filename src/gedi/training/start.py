@@ -22,7 +22,7 @@ from gedi.training.grounding import ground
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
-MOST_ROWS = 10_000  # if there are more, starts use a random subset of this size, and label the other rows from it
+START_ROWS = 10_000  # if there are more, starts use a random subset of this size, and label the other rows from it
 NEIGHBOURS = 10  # of each row, in the graph of neighbours
 EM_TRIES = 5  # runs of EM on a table with categories
 
@@ -34,10 +34,10 @@ def find_start(run: Engine, kind: str) -> np.ndarray:
     """Labels of all rows by one kind of start; with a constraint, its values for micro-clusters of that kind."""
     grounds = run.groups is not None and run.config.start.ground > 0
     if not grounds:
-        return KINDS[kind](run, run.n_clusters, 0)
+        return STARTS[kind](run, run.n_clusters, 0)
     c = run.config.start
     finer = max(run.n_clusters, min(c.nodes, len(run.x) // c.node_rows))
-    return grounded(run, (KINDS[kind](run, finer, seed) for seed in range(c.tries)))
+    return grounded(run, (STARTS[kind](run, finer, seed) for seed in range(c.tries)))
 
 
 def cut_of_walks(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
@@ -46,7 +46,7 @@ def cut_of_walks(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     some = run.x[torch.from_numpy(places).to(run.x.device)]
     ends = [run.walk(some, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
     cut = cut_graph(some.cpu().numpy(), ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
-    return np.concatenate([cut.labels(x.cpu().numpy()) for x in run.x.split(MOST_ROWS)])
+    return np.concatenate([cut.labels(x.cpu().numpy()) for x in run.x.split(START_ROWS)])
 
 
 def cut_of_neighbours(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
@@ -78,10 +78,10 @@ def mixture(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = GaussianMixture(min(n_clusters, len(some)), reg_covar=1e-3, n_init=2, random_state=seed).fit(some)
-    return np.concatenate([model.predict(rows) for rows in np.array_split(x, len(x) // MOST_ROWS + 1)])
+    return np.concatenate([model.predict(rows) for rows in np.array_split(x, len(x) // START_ROWS + 1)])
 
 
-KINDS: dict[str, Callable[[Engine, int, int], np.ndarray]] = {
+STARTS: dict[str, Callable[[Engine, int, int], np.ndarray]] = {
     "walks": cut_of_walks,
     "neighbours": cut_of_neighbours,
     "kmeans": kmeans,
@@ -126,7 +126,7 @@ def grounded(run: Engine, clusterings: Iterable[np.ndarray]) -> np.ndarray:
 # -- on points alone --------------------------------------------------------------------------------------------------
 
 
-class Cut(NamedTuple):
+class GraphCut(NamedTuple):
     """Micro-clusters at ``centres`` [nodes, d], and the cluster of each, ``clusters`` [nodes]."""
 
     centres: np.ndarray
@@ -143,14 +143,14 @@ class Graph(NamedTuple):
     centres: np.ndarray
     edges: np.ndarray
 
-    def cut(self, n_clusters: int, seed: int) -> Cut:
+    def cut(self, n_clusters: int, seed: int) -> GraphCut:
         """Group the nodes so that few walks cross between groups: a normalised cut (spectral clustering)."""
-        return Cut(self.centres, _spectral(self.edges, n_clusters, seed))
+        return GraphCut(self.centres, _spectral(self.edges, n_clusters, seed))
 
 
 def cut_graph(
     points: np.ndarray, ends: list[np.ndarray], n_clusters: int, *, nodes: int, seed: int, fewest: int = 0
-) -> Cut:
+) -> GraphCut:
     """Group the points so that few walks cross between groups; see `graph_of` for the graph that is cut."""
     return graph_of(points, ends, n_clusters, nodes=nodes, seed=seed, fewest=fewest).cut(n_clusters, seed)
 
@@ -187,7 +187,7 @@ def _spectral(edges: np.ndarray, n_clusters: int, seed: int) -> np.ndarray:
 
 def tightest_kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Labels and centres of the tightest of ``n_init`` runs; also works with fewer distinct rows than clusters."""
-    some = x if len(x) <= MOST_ROWS else x[some_places(len(x), seed)]
+    some = x if len(x) <= START_ROWS else x[some_places(len(x), seed)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = k_means(some, min(k, len(some)), n_init=n_init, random_state=seed)  # type: ignore[arg-type]
@@ -196,5 +196,5 @@ def tightest_kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[
 
 
 def some_places(n: int, seed: int) -> np.ndarray:
-    """Sorted indices of at most `MOST_ROWS` of n rows, drawn at random."""
-    return np.sort(np.random.default_rng(seed).choice(n, min(n, MOST_ROWS), replace=False))
+    """Sorted indices of at most `START_ROWS` of n rows, drawn at random."""
+    return np.sort(np.random.default_rng(seed).choice(n, min(n, START_ROWS), replace=False))
