@@ -27,7 +27,7 @@ from gedi.data import Dataset
 from gedi.evaluation import clustering_scores, knn_accuracy, linear_probe
 from gedi.experiments.cells import Cell, CellData, kmeans_labels
 from gedi.experiments.plots import image_panels, save
-from gedi.experiments.scores import SHOWN, drawn, of_foreign, of_samples
+from gedi.experiments.scores import IMAGES_SHOWN, drawn, of_foreign, of_samples
 from gedi.training.model import TrainedModel
 
 RESULTS = ROOT / "results" / "laptop"
@@ -71,7 +71,10 @@ def measured(data: str, model: TrainedModel, seed: int, picture: Path | None = N
     images = CellData(train.x.reshape(-1, *train.image_shape), test.x.reshape(-1, *test.image_shape), y_test)
     samples = drawn(cell, model, images)
     if picture is not None:
-        save(image_panels({"samples": samples["fresh"][:SHOWN], "test images": images.x_test[:SHOWN]}), picture)
+        save(
+            image_panels({"samples": samples["fresh"][:IMAGES_SHOWN], "test images": images.x_test[:IMAGES_SHOWN]}),
+            picture,
+        )
     return {
         "data": data,
         "images": len(x),
