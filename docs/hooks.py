@@ -1,8 +1,10 @@
-"""Hooks for mkdocs: fill in tables from the code and the results, and rewrite links that leave the folder.
+"""Hooks for mkdocs: tables, numbers and outputs from the code and the results, and links that leave the folder.
 
-A page includes a table with the line ``<!-- table: NAME -->`` (`TABLES` lists the names), one number of a results file
-with ``<!-- number: FILE / ROW / COLUMN -->``, and what an example printed with ``<!-- printed: EXAMPLE -->``. All are
-made from the code and from the files under results/ at each build, so they cannot disagree with them.
+    python docs/hooks.py     # after new results: renew the numbers and outputs in README.md and docs/*.md
+
+A number of a results file stands before ``<!-- FILE / ROW / COLUMN -->``, and what an example printed stands after the
+line ``<!-- printed: EXAMPLE -->``: pages can be read as they are, and tests check that they say what the files say. The
+line after ``<!-- table: NAME -->`` (`TABLES` lists the names) is replaced by a table when the site is built.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ SPEED_PARTS = {
 }
 SHOWN_PRESETS = ("toy", "rows", "images")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((\.\./[^)\s]+)\)")
-MARKER = re.compile(r"^<!-- table: ([a-z-]+) -->$", re.MULTILINE)
-NUMBER = re.compile(r"<!-- number: ([^>]+?) -->")
-PRINTED = re.compile(r"^<!-- printed: (\w+) -->$", re.MULTILINE)
+MARKER = re.compile(r"^<!-- table: ([a-z-]+) -->\n.+$", re.MULTILINE)
+NUMBER = re.compile(r"(not measured|[\d.,]+(?: ± [\d.]+)?)(\**)<!-- ([\w.-]+(?: / [^<>]+?)+) -->")
+PRINTED = re.compile(r"^<!-- printed: (\w+) -->\n(?:```text\n.*?^```\n\n\*.*?\*\n)?", re.MULTILINE | re.DOTALL)
 NOT_MEASURED = "not measured"
 ELSEWHERE = ("bench", "gallery")  # results that have pages of their own
 
@@ -140,7 +142,7 @@ def limits_table() -> str:
     for name, limit in verdict.LIMITS.items():
         sign = "≥" if limit.good > limit.fair else "≤"
         rows.append([f"`{name}`", meanings[name], f"{sign} {limit.good:g}", f"{sign} {limit.fair:g}"])
-    return markdown_table(["measure", "what it is", "good", "doubtful; beyond it poor"], rows)
+    return markdown_table(["measure", "what it is", "good", "fair; beyond it poor"], rows)
 
 
 def results_tables() -> str:
@@ -191,6 +193,18 @@ def printed(example: str) -> str:
     made, lines = content["provenance"], "\n".join(content["printed"])
     took = f"{content['processor_seconds']:.0f} seconds of one core"
     return f"```text\n{lines}\n```\n\n*`{made['command']}`, {made['date'][:10]}, {took}.*"
+
+
+def renewed(text: str) -> str:
+    """A page with the numbers and outputs that the results have now."""
+    text = NUMBER.sub(lambda match: f"{number(match[3])}{match[2]}<!-- {match[3]} -->", text)
+    return PRINTED.sub(lambda match: f"<!-- printed: {match[1]} -->\n{printed(match[1])}\n", text)
+
+
+def renew_pages() -> None:
+    """Write the numbers and outputs that the results have now into the README and the pages."""
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _experiment(name: str, content: dict[str, Any]) -> str:
@@ -276,6 +290,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     filled = MARKER.sub(lambda match: TABLES[match[1]](), markdown)
-    filled = NUMBER.sub(lambda match: number(match[1]), filled)
-    filled = PRINTED.sub(lambda match: printed(match[1]), filled)
+    filled = NUMBER.sub(lambda match: f"{match[1]}{match[2]}", renewed(filled))
     return rewrite_links(filled, config.repo_url)
+
+
+if __name__ == "__main__":
+    renew_pages()

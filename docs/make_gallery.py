@@ -2,7 +2,8 @@
 
     python docs/make_gallery.py [NAME ...]     # default: all
 
-Writes docs/images/gallery-*.png and results/laptop/gallery.json. Each example takes seconds of one core.
+Writes docs/images/gallery-*.png, results/laptop/gallery.json, and the outputs in docs/gallery.md. Each example takes
+seconds of one core.
 """
 
 from __future__ import annotations
@@ -129,13 +130,16 @@ def write_picture(figure: Figure, path: Path) -> None:
 
 
 def main(names: Sequence[str]) -> None:
-    sys.path.insert(0, str(EXAMPLES))
+    sys.path[:0] = [str(EXAMPLES), str(DOCS)]
+    from hooks import renew_pages
+
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     for name in names or DRAWN:
         answer, kept[name] = run(name)
         if (draw := DRAWN[name]) is not None:
             write_picture(draw(answer), IMAGES / f"gallery-{name}.png")
         RESULTS.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n", encoding="utf-8")
+        renew_pages()
         print(f"{name}: {kept[name]['processor_seconds']} s of one core", *kept[name]["printed"], sep="\n  ")
 
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -108,11 +108,28 @@ def test_links_lead_somewhere(path):
         assert (path.parent / target).exists(), target
 
 
-def test_every_number_of_the_readme_is_that_of_its_results_file(hooks):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.findall(r"([\d.]+(?: ± [\d.]+)?)\**<!-- (.+?) -->", text)
-    assert len(found) > 10 and len(found) == text.count("<!--")
-    assert [(place, value) for value, place in found if hooks.number(place) != value] == []
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_numbers_and_outputs_are_those_of_the_results(hooks, path):
+    text = path.read_text(encoding="utf-8")
+    assert hooks.renewed(text) == text, "python docs/hooks.py renews them"
+    marked = re.findall(r"<!-- [^:>]+ -->", text)
+    assert len(marked) == len(hooks.NUMBER.findall(text)), "each stands behind its number"
+    assert path.name != "README.md" or len(marked) == text.count("<!--") > 10
+
+
+def test_pages_that_are_behind_the_results_are_renewed(hooks):
+    kept = "| **0.1 ± 0.2**<!-- table-digits / GEDI / NMI --> |\n<!-- printed: digits -->\n"
+    found = hooks.renewed(kept)
+    assert f"| **{hooks.number('table-digits / GEDI / NMI')}**<!-- table-digits" in found
+    assert found.endswith("of one core.*\n") and hooks.renewed(found) == found
+
+
+def test_the_site_has_numbers_without_their_marks_and_tables(hooks):
+    page = "0.1<!-- table-digits / GEDI / NMI -->\n\n<!-- table: limits -->\n*Not here.*\n"
+    built = hooks.on_page_markdown(page, None, SimpleNamespace(repo_url=None), None)
+    value, _, table = built.partition("\n\n")
+    assert value == hooks.number("table-digits / GEDI / NMI")
+    assert table.startswith("| measure |") and "Not here" not in table
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -156,7 +173,7 @@ def test_every_result_is_on_the_page_with_its_command(hooks):
 
 
 def test_numbers_on_pages_are_those_of_the_results(hooks, monkeypatch, tmp_path):
-    places = {p for page in DOCS.glob("*.md") for p in hooks.NUMBER.findall(page.read_text(encoding="utf-8"))}
+    places = {p for page in DOCS.glob("*.md") for _, _, p in hooks.NUMBER.findall(page.read_text(encoding="utf-8"))}
     assert "table-digits / GEDI / NMI" in places
     known = {place for place in places if (RESULTS / f"{place.split(' / ')[0]}.json").is_file()}
     assert [place for place in sorted(known) if hooks.number(place) == hooks.NOT_MEASURED] == []

@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import re
 import shutil
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,9 +28,10 @@ def shop(tmp_path_factory, gedi, tiny):
     frame.to_csv(folder / "customers.csv", index=False)
     frame.assign(segment=segments).to_csv(folder / "known.csv", index=False)
     words = ["--n-clusters", 4, "--out", folder / "run", *tiny]
-    with redirect_stderr(io.StringIO()) as said:
+    with redirect_stderr(io.StringIO()) as said, redirect_stdout(io.StringIO()) as told:
         assert gedi("fit", folder / "customers.csv", *words) == 0
     (folder / "said.txt").write_text(said.getvalue())
+    (folder / "told.txt").write_text(told.getvalue())
     return folder
 
 
@@ -42,6 +45,19 @@ def test_fit_says_what_it_made_of_each_column(shop):
     assert "number in EUR" in said["spend"] and "% missing, filled from similar rows" in said["spend"]
     assert "boolean" in said["newsletter"] and "%Y-%m-%d" in said["signup"] and "left out" in said["name"]
     assert "a different word in every row" in said["customer_id"]
+
+
+def test_fit_ends_with_what_sets_each_cluster_apart(shop):
+    told = (shop / "told.txt").read_text().splitlines()
+    start = told.index("clusters, graded without labels: not graded")
+    shares = [int(re.match(r"  \d: (\d+)(?:\.\d)?\s% of the rows", line)[1]) for line in told[start + 1 : -2]]
+    assert 95 < sum(shares) <= 101 and any(" (others " in line for line in told[start + 1 : -2])
+    assert told[-2].startswith("report: ") and told[-1].startswith("next: gedi predict ")
+
+
+def test_the_table_of_the_examples_is_the_one_of_the_code():
+    kept = Path(__file__).parents[2] / "docs" / "examples" / "customers.csv"
+    assert kept.read_text() == customers(300)[0].to_csv(index=False)
 
 
 def test_the_run_keeps_it(shop):

@@ -78,6 +78,13 @@ def test_a_dropped_table_is_answered_row_by_row(visit, server):
     assert page.locator("#plane").is_visible()
 
 
+def test_large_numbers_are_written_out(visit, server):
+    page = visit(server)
+    drop(page, mine__csv=b"a,b\n123456.7,1.5\n1234567,0.123456\n")
+    answered(page, "mine.csv: 2 rows")
+    assert column(page, "feature 0") == ["123457", "1234567"] and column(page, "feature 1") == ["1.5", "0.1235"]
+
+
 def test_a_dropped_picture_is_shown_beside_its_nearest_examples(visit, image_server):
     page = visit(image_server)
     file = io.BytesIO()

@@ -220,7 +220,9 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(opened, name, scheme,
         " return legend.getBoundingClientRect().right > bar.getBoundingClientRect().left + 1; })"
     )
     assert not page.evaluate(covered)
-    page.evaluate("document.getElementById('provenance').open = true")
+    unfold(page)
+    wide = "[...document.querySelectorAll('caption')].filter((one) => one.getBoundingClientRect().right > 390)"
+    assert page.evaluate(f"{wide}.map((one) => one.textContent)") == [], "captions are read without scrolling"
     whole = "[...document.querySelectorAll('#provenance th code')].find((name) => name.textContent === 'python')"
     assert page.evaluate(f"{whole}.getClientRects().length") == 1
 

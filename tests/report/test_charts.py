@@ -2,14 +2,18 @@
 
 import json
 import re
+from datetime import date
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from gedi.data import Dataset
 from gedi.data.customers import CITIES, customers
 from gedi.data.mixed import read_frame
-from gedi.report.answer import column_table
+from gedi.data.recognition import column_of
+from gedi.report.answer import cluster_lines, column_table
 from gedi.report.charts import View, cloud, histograms, matched, two_directions
 from gedi.report.comparison import differing
 from gedi.report.data_sample import sample_of
@@ -237,10 +241,21 @@ def test_a_table_is_compared_in_its_own_words_units_and_dates():
     assert [column.name for column in columns] == [column.name for column in table.used]
     found = {one.column: one for one in differences(columns, segment, 4)[3]}
     assert re.fullmatch(r"\d+ EUR \(others \d+ EUR\)", found["spend"].text) and found["spend"].strength > 1
-    assert re.fullmatch(r"20\d\d-\d\d-\d\d \(others 20\d\d-\d\d-\d\d\)", found["signup"].text)
+    assert re.fullmatch(r"[A-Z][a-z]{2} 20\d\d \(others [A-Z][a-z]{2} 20\d\d\)", found["signup"].text)
+    assert re.fullmatch(r"[\d,]+ \(others [\d,]+\)", found["income"].text)
     assert re.fullmatch(r"Brussels \d+\s% \(others \d+\s%\)", found["city"].text)
     values = {column.name: column.value(0) for column in columns}
     assert values["city"] in CITIES and values["spend"].endswith(" EUR") and values["income"].replace(",", "").isdigit()
+
+
+@pytest.mark.parametrize(
+    ("apart", "expected"),
+    [(400, ("May 2017", "Jun 2018")), (20, ("2017-05-10", "2017-05-30")), (1, ("10/05/2017", "11/05/2017"))],
+)
+def test_averages_of_dates_are_as_precise_as_their_difference(apart, expected):
+    recipe = column_of(pd.Series(["10/05/2017", "23/06/2018"] * 5), "d")
+    first = float(date(2017, 5, 10).toordinal() - date(1970, 1, 1).toordinal())
+    assert ShownColumn("d", np.zeros(2), recipe).pair(first, first + apart) == expected
 
 
 def test_gaps_and_constant_columns_set_nothing_apart():
@@ -248,6 +263,13 @@ def test_gaps_and_constant_columns_set_nothing_apart():
     columns = [ShownColumn("gaps", np.array([np.nan, np.nan, np.nan, 1, 2, 3])), ShownColumn("same", np.full(6, 7.5))]
     for line in differences(columns, cluster, 2):
         assert strongest(line) == [] and line[0].text == "– (others –)"
+
+
+def test_clusters_without_rows_are_not_listed():
+    answers = SimpleNamespace(cluster=np.array([1, 1, 2]), probability=np.zeros((3, 4)), rows=np.zeros((3, 2)))
+    answers.confidence, answers.typical = np.ones(3), lambda cluster, n: np.array([0])
+    lines = cluster_lines(SimpleNamespace(differences=[], label_names=None), answers)
+    assert [(line["cluster"], line["rows"]) for line in lines] == [(1, 2), (2, 1)]
 
 
 def test_one_cluster_of_all_rows_is_not_set_apart():

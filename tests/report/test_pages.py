@@ -35,7 +35,7 @@ def own_part(page):
 
 def without_commands(page):
     """The page without commands to paste, which name the folder of the run."""
-    return re.sub(r"<code>gedi fit .*?</code>", "", page)
+    return re.sub(r"<code><span>gedi</span> .*?</code>", "", page)
 
 
 @pytest.fixture

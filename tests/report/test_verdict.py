@@ -118,7 +118,7 @@ def test_a_trial_run_is_not_graded_and_says_why():
 
 
 def test_every_remedy_is_a_command_that_the_command_line_takes():
-    warnings = [("L_DI is 2.", "x"), ("DAM's walks end.", "x"), ("1 of 4 clusters have no rows.", "x")]
+    warnings = [("L_DI is 2.", "x"), ("DAM's walks end.", "x"), ("1 of 4 clusters has no rows.", "x")]
     bad = replace(
         FINE,
         own=apart(1.0, hidden=3),
@@ -192,7 +192,7 @@ def test_a_run_without_rows_asks_for_some():
 
 
 def test_an_empty_cluster_that_the_guard_saw_too_is_mentioned_once():
-    seen = ("1 of 4 clusters have no rows.", "ask for fewer clusters")
+    seen = ("1 of 4 clusters has no rows.", "ask for fewer clusters")
     found = [f.text for j in judge(replace(FINE, sizes=[40, 40, 20, 0], warnings=[seen])) for f in j.findings]
     assert found.count(seen[0]) == 1
 

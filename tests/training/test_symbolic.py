@@ -96,7 +96,7 @@ def test_a_constraint_alone_trains_and_may_collapse(pairs, constrained):
         warnings.simplefilter("always")
         model = fit_rows(pairs, n_clusters=2, config=config, seed=0)
     assert len(set(model.predict(pairs))) == 1  # all rows in one cluster: the rule holds, and says nothing
-    assert any("1 of 2 clusters have no rows" in str(w.message) for w in said)
+    assert any("1 of 2 clusters has no rows" in str(w.message) for w in said)
     assert model.results["objective"] < 0.2  # the rule is the objective
 
 

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from gedi.data import Dataset
     from gedi.experiments import Outcome
+    from gedi.report.run_view import RunView
     from gedi.training.model import TrainedModel
 
 PAGE, SUMMARY, COMPARISON_PAGE = "report.html", "report.json", "gedi-comparison.html"
+LISTED = 20  # clusters that `gedi fit` lists
 
 
 def run_report(args: argparse.Namespace) -> None:
@@ -93,9 +95,26 @@ def write_run_report(folder: Path, ended: tuple[TrainedModel, dict[str, Any], Da
             run = view_of(folder, model, results, sample)
         page = write_page(run_page(run), folder / PAGE)
         write_summary(run, folder / SUMMARY)
+        say_clusters(run)
         say(out, f"report: {page}")
     except GediError as error:
         say(err, f"no report was written: {error} Try again with: gedi report {folder}")
+
+
+def say_clusters(run: RunView) -> None:
+    """Say how the clusters are graded, how large each is, and what sets it apart; nothing if there are none."""
+    from gedi.report.answer import cluster_lines
+    from gedi.report.look import percent
+
+    if run.answers is None or run.clusters is None:
+        return
+    things, lines = "images" if run.kind == "images" else "rows", cluster_lines(run, run.answers)
+    say(out, f"clusters, graded without labels: {run.judgements[0].level}")
+    for line in lines[:LISTED]:
+        apart = "; ".join(f"{one.column} {one.text}" for one in line["apart"])
+        say(out, f"  {line['cluster']}: {percent(line['share'])} of the {things}{': ' if apart else ''}{apart}")
+    if len(lines) > LISTED:
+        say(out, f"  and {len(lines) - LISTED} more, in the report")
 
 
 def write_demo_report(outcome: Outcome, folder: Path, trained: dict[str, tuple[Path, np.ndarray]]) -> list[Path]:

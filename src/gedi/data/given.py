@@ -32,7 +32,7 @@ def as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:
         path = os.fspath(x)
         read = READERS.get(Path(path).suffix.lower(), "gedi.data.load({}).x").format(repr(path))
         raise DataError(f"X is the path {path!r}, not rows: pass {read}, or use gedi fit on the command line.")
-    if x is None or (isinstance(x, Mapping) and not hasattr(x, "shape")):  # some sparse arrays are mappings
+    if x is None or (issubclass(type(x), Mapping) and not hasattr(x, "shape")):  # some sparse arrays are mappings
         raise DataError(f"X is {type(x).__name__}, not rows: pass an array [n, d], images or a pandas DataFrame.")
     shape = image_shape_of(getattr(x, "shape", ()), "X")
     if shape is None:

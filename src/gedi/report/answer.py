@@ -18,19 +18,18 @@ HOVER_VALUES = 8  # shown when a row is hovered over
 
 
 def cluster_lines(run: RunView, answers: Answers) -> list[dict[str, Any]]:
-    """One line per cluster: its size, how sure the model is, what sets it apart, and its most common label."""
+    """One line per cluster with rows: its size, how sure the model is, what sets it apart, its most common label."""
     sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
     lines = []
-    for k, rows in enumerate(sizes.tolist()):
+    for k in np.flatnonzero(sizes).tolist():
+        rows = int(sizes[k])
         mine = np.flatnonzero(answers.cluster == k)
         line = {"cluster": k, "rows": rows, "share": rows / len(answers.rows), "bar": 100 * rows / int(sizes.max())}
-        line |= {"apart": strongest(run.differences[k]) if run.differences else [], "typical": []}
-        line |= dict.fromkeys(("confidence", "unsure", "label"))
-        if rows:
-            confidence = answers.confidence[mine]
-            line |= {"confidence": float(confidence.mean()), "unsure": float((confidence < UNSURE).mean())}
-            line["typical"] = answers.typical(k, TYPICAL_ROWS).tolist()
-        if rows and run.label_names is not None:
+        line |= {"apart": strongest(run.differences[k]) if run.differences else []}
+        line["typical"] = answers.typical(k, TYPICAL_ROWS).tolist()
+        confidence = answers.confidence[mine]
+        line |= {"confidence": float(confidence.mean()), "unsure": float((confidence < UNSURE).mean()), "label": None}
+        if run.label_names is not None:
             ((name, often),) = Counter(run.label_names[i] for i in mine.tolist()).most_common(1)
             line["label"] = f"{name} ({percent(often / rows)})"
         lines.append(line)

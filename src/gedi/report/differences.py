@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gedi.data import TableRecipe
+from gedi.data.cell_values import date_in
 from gedi.data.table_recipe import WORDS, Column
 from gedi.files.reading import shown
 from gedi.report.data_sample import NAME_LENGTH, DataSample
 from gedi.report.look import percent, short, side_by_side
 
+MONTHS, DAYS = 60.0, 2.0  # averages of dates further apart than this are shown as a month, or as a day
 DISTINCTIVE = 0.5  # standard deviations; smaller differences are not mentioned
 TOP = 4  # differences named for each cluster
 TABLE_COLUMNS = 24  # in the table of all columns
@@ -47,10 +49,14 @@ class ShownColumn:
         if self.recipe is None:
             return side_by_side(first, second)
         if self.recipe.kind == "date":
-            return str(self.recipe.shown(first)), str(self.recipe.shown(second))
+            # The average of dates that lie months apart is not known to the day.
+            form = "%b %Y" if abs(first - second) > MONTHS else "%Y-%m-%d" if abs(first - second) > DAYS else ""
+            a, b = (date_in(form or self.recipe.format, day) for day in (first, second))
+            return a, b
         unit = self.recipe.unit
         a, b = (
-            f"{unit} {text}" if self.recipe.unit_first else f"{text} {unit}" for text in side_by_side(first, second)
+            (f"{unit} {text}" if self.recipe.unit_first else f"{text} {unit}").strip()
+            for text in side_by_side(first, second)
         )
         return a, b
 

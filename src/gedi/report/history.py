@@ -100,7 +100,7 @@ def training_charts(history: History) -> dict[str, Chart]:
         "gap": ([ENERGY_GAP], "log p of samples − of data", {}),
         "losses": (losses, "loss", {}),
         "objective": ([OBJECTIVE], "label-free objective", {}),
-        "diagnostics": ([n for n in DIAGNOSTICS if n in history.names()], "", {"type": "log"}),
+        "diagnostics": ([n for n in DIAGNOSTICS if n in history.names()], "", {"type": "log", "nticks": 3}),
     }
     charts = {}
     for key, (names, title, options) in wanted.items():
@@ -140,7 +140,11 @@ def with_stages(made: Chart, history: History) -> Chart:
     places = {STAGE_NAMES[stage]: begin for stage, begin in history.begins.items()}
     if history.choice is not None:
         places["choice"] = history.choice
-    names = [{"x": begin, "text": name} | at_top | quiet for name, begin in places.items()]
+    # Every other name is a line lower: a short stage leaves no room beside the next.
+    names = [
+        {"x": begin, "text": name, "yshift": -13 * (i % 2)} | at_top | quiet
+        for i, (name, begin) in enumerate(places.items())
+    ]
     lines = [_line(begin, "rgba(128,128,128,0.6)", "dot") for begin in places.values() if begin]
     if history.events:
         marks = _guard_marks(history)

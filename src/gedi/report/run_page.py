@@ -48,6 +48,7 @@ def run_page(run: RunView) -> str:
         "random_heads": setting(run.settings, "heads", "random"),
         "labelled": None,
         "clusters": [],
+        "empty": [],
         "typical": None,
         "columns": None,
         "columns_read": records.columns_read(run),
@@ -65,6 +66,9 @@ def run_page(run: RunView) -> str:
     }
     if run.answers is not None:
         lines = cluster_lines(run, run.answers) if run.measures.has_clusters else []
+        context["empty"] = (
+            sorted(set(range(run.measures.n_clusters)) - {line["cluster"] for line in lines}) if lines else []
+        )
         context |= {"clusters": lines, "typical": typical_table(run, lines), "columns": column_table(run.differences)}
         context |= {"labelled": against_labels(run)} | _pictures(run, run.answers, charts)
     return render("run.html.j2", title=f"{run.name} · gedi report", charts=charts, **context)

@@ -139,7 +139,7 @@ def headline(judgements: list[Judgement]) -> str:
     'Clusters look good; samples look poor.'
     """
     parts = []
-    for level, words in ((GOOD, "good"), (FAIR, "doubtful"), (POOR, "poor")):
+    for level, words in ((GOOD, "good"), (FAIR, "fair"), (POOR, "poor")):
         names = [judgement.ability for judgement in judgements if judgement.level == level]
         if names:
             together = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
@@ -172,7 +172,9 @@ def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
         found += _finding(
             "empty",
             m.empty / m.n_clusters,
-            f"{m.empty} of {m.n_clusters} clusters have no rows." if m.empty else "No cluster is empty.",
+            f"{m.empty} of {m.n_clusters} clusters {'has' if m.empty == 1 else 'have'} no rows."
+            if m.empty
+            else "No cluster is empty.",
             "ask for fewer clusters",
             rerun.fit(n_clusters=max(2, m.n_clusters - m.empty)),
         )
@@ -224,9 +226,15 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
         f"{said}: their borders are {short(crowding, 2)} times as crowded as the clusters themselves "
         "(0: empty; 1: an arbitrary cut would do as well)."
     )
-    remedy, command = f"{crowded} of {m.n_clusters} clusters have no gap around them: ask for fewer", ""
+    some = f"{crowded} of {m.n_clusters} clusters " + (
+        "has no gap around it" if crowded == 1 else "have no gap around them"
+    )
+    remedy, command = f"{some}: ask for fewer", ""
     if m.has_images:
-        remedy, command = "pixels alone may not show gaps between images: look at the examples of each cluster", longer
+        remedy = (
+            "pixels alone may not show gaps between images: look at the examples of each cluster, or train for longer"
+        )
+        command = longer
     elif fewer == m.n_clusters:
         remedy = "there may be no clusters in this data"
     else:

@@ -116,7 +116,7 @@ def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | N
     if empty := int(values.get("empty_clusters", 0)):
         found.append(
             Symptom(
-                f"{empty} of {n_clusters} clusters have no rows",
+                f"{empty} of {n_clusters} clusters {'has' if empty == 1 else 'have'} no rows",
                 "use fewer clusters, or raise heads.random",
             )
         )

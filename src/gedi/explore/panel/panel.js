@@ -21,7 +21,8 @@ function short(value) {
   if (value === null) return "–";
   if (typeof value !== "number") return String(value);
   const size = Math.abs(value);
-  return size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+  if (size !== 0 && (size < 1e-3 || size >= 1e12)) return value.toExponential(2);
+  return String(size >= 1e4 ? Math.round(value) : Number.isInteger(value) ? value : Number(value.toPrecision(4)));
 }
 
 function bar(label, share, count, className, fillColour) {
@@ -92,7 +93,7 @@ function familiarity(row) {
 function columns() {
   const several = new Set(rows.map((row) => row.file)).size > 1;
   return [
-    ...(several ? [{ title: "File", key: "file", value: (row) => row.file }] : []),
+    ...(several && rows.some((row) => row.row !== row.file) ? [{ title: "File", key: "file", value: (row) => row.file }] : []),
     { title: "Row", key: "row", value: (row) => row.row, order: (row) => row.place },
     ...(about.image ? [{ title: "Image", value: () => "", cell: (row) => (row.picture ? picture(row.picture, row.row) : "–") }] : []),
     { title: "Cluster", key: "cluster", value: (row) => row.cluster, cell: (row) => chip(row.cluster) },
