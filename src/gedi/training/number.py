@@ -94,7 +94,7 @@ def find_number(
     without. ``table`` says which numbers stand for gaps; ``report`` is told how far the search has come.
     """
     if "symbolic" in config.objective:
-        raise ConfigError("A constraint fixes the number of clusters: give n_clusters instead of auto.")
+        raise ConfigError("A constraint's variables have a fixed number of values: give n_clusters instead of auto.")
     rng = np.random.default_rng(seed)
     some = np.sort(rng.choice(len(x), min(len(x), MOST_ROWS), replace=False))
     x, scaler = np.asarray(x[some]), Scaler().fit(x, mode=config.scaling, together=words)
