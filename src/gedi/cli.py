@@ -46,7 +46,7 @@ SKIP = "leave out image files that cannot be read, instead of stopping"
 SEED_HELP = "whole number; the same seed gives the same result (default: 0)"
 PRESET = "named settings (default: chosen from the data's shape)"
 SAVE_EVERY = "time between checkpoints (default: 30)"
-START = "start with: gedi demo, or: gedi fit rows.csv --n-clusters 5 --out my-run"
+START = "start with: gedi demo, or: gedi fit rows.csv --out my-run"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,7 +89,7 @@ def build_parser() -> Parser:
     demo.add_argument("--seed", type=seed, default=0, help=SEED_HELP)
     named(demo, "preset", PRESETS, PRESET)
 
-    fit = command("fit", run_fit, "train on DATA", "gedi fit rows.csv --n-clusters 5 --out my-run")
+    fit = command("fit", run_fit, "train on DATA", "gedi fit rows.csv --out my-run")
     data = fit.add_argument_group("data")
     data.add_argument("data", metavar="DATA", help=DATA_HELP)
     data.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to exclude")

@@ -44,7 +44,7 @@ def run_demo(args: argparse.Namespace) -> None:
     trained = demo.trained(folder, seed=args.seed, preset=args.preset)
     outcome.files += write_demo_report(outcome, folder, trained)
     _show(outcome)
-    say(out, "next: gedi fit YOUR.csv --n-clusters C --out my-run")
+    say(out, "next: gedi fit YOUR.csv --out my-run")
 
 
 def _show(outcome: Outcome) -> None:

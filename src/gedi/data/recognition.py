@@ -40,7 +40,7 @@ def recognise(frame: Any, where: str) -> TableRecipe:
     """What each column of a data frame holds; ``where`` names the frame in messages."""
     names = check_names(frame, where)
     if not len(frame):
-        raise DataError(f"{where} has no rows.")
+        raise DataError(f"{where} has no rows: give at least two.")
     recipe = TableRecipe([column_of(frame.iloc[:, i], name) for i, name in enumerate(names)])
     if not recipe.used and len(frame) == 1:
         raise DataError(f"{where} has one row, but clusters need at least two: give more rows.")

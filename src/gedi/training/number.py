@@ -98,7 +98,7 @@ def find_number(
     told how far the search has come.
     """
     if "symbolic" in config.objective:
-        raise ConfigError("A constraint fixes the number of clusters: give n_clusters instead of auto.")
+        raise ConfigError("A constraint's variables have a fixed number of values: give n_clusters instead of auto.")
     rng = np.random.default_rng(seed)
     some = np.sort(rng.choice(len(x), min(len(x), ROWS_TRIED), replace=False))
     scaler = scaler or Scaler().fit(x, mode=config.scaling, together=words)
