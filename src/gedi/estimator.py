@@ -19,11 +19,10 @@ from sklearn.utils.validation import (
 
 from gedi.data.cell_values import pandas
 from gedi.data.checks import check_rows
-from gedi.data.given import as_rows, encoded, is_frame, needs_recipe
-from gedi.data.mixed import read_frame
-from gedi.data.one_hot import categories
+from gedi.data.mixed import as_rows, encoded, is_frame, needs_recipe, read_frame
 from gedi.data.recognition import check_names
 from gedi.data.scaling import Scaler
+from gedi.data.table_rows import categories
 from gedi.errors import ConfigError, DataError
 from gedi.settings import AUTO
 from gedi.training.methods import METHODS

@@ -7,7 +7,7 @@ import pytest
 
 from gedi import GEDI, runs
 from gedi.data import Scaler
-from gedi.data.one_hot import categories
+from gedi.data.table_rows import categories
 from gedi.report.measures import (
     Answers,
     Measures,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from gedi.commands.report import write_run_report
-from gedi.commands.say_columns import say_columns
-from gedi.commands.terminal import err, out, say, stop_on_signal
+from gedi.commands.terminal import err, out, say, say_columns, stop_on_signal
 from gedi.errors import ConfigError, DataError
 from gedi.settings import AUTO, make
 from gedi.training.hardware import Hardware
@@ -34,7 +33,7 @@ KEPT_BY_RESUME |= {"outliers": "--outliers", "minutes": "--minutes", "training":
 def run_fit(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data import Scaler, load
-    from gedi.data.one_hot import categories
+    from gedi.data.table_rows import categories
     from gedi.objectives.symbolic import groups_line
     from gedi.runs.layout import check_sizes
     from gedi.training.config import check_outliers

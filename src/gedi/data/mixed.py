@@ -1,7 +1,9 @@
-"""Tables as data sets: plain numbers as they are, anything else by a recipe for each column."""
+"""Tables, from files and from Python: plain numbers as they are, anything else by a recipe for each column."""
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,12 +13,14 @@ import numpy as np
 
 from gedi.data import tables
 from gedi.data.cell_values import pandas, text_of
+from gedi.data.checks import few, image_shape_of
 from gedi.data.columns import NotPlainError, Wanted, encode_labels, missing_labels
 from gedi.data.dataset import Dataset
 from gedi.data.frames import open_frames, split_columns
 from gedi.data.recognition import numbers_rows, recognise
 from gedi.data.surprises import Surprises
 from gedi.data.table_recipe import TableRecipe, plain_recipe
+from gedi.errors import DataError
 
 READ_ROWS = 4096  # at a time
 
@@ -149,3 +153,34 @@ def _labels(column: Any, path: Path) -> tuple[np.ndarray, list[str] | None]:
         raise missing_labels(path, missing)
     numbers = pandas().to_numeric(text, errors="coerce")
     return encode_labels(np.asarray(text.astype(object) if numbers.isna().any() else numbers.astype(float)), path)
+
+
+def as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:
+    """An array of images as flat rows, with their (H, W, C); anything else as it is, with None."""
+    shape = image_shape_of(getattr(x, "shape", ()), "X")
+    return (np.asarray(x).reshape(len(x), math.prod(x.shape[1:])) if shape else x), shape
+
+
+def is_frame(x: Any) -> bool:
+    return "pandas" in sys.modules and isinstance(x, sys.modules["pandas"].DataFrame)
+
+
+def needs_recipe(x: Any, table: TableRecipe) -> bool:
+    """Whether the table's columns have to be found by name and interpreted; plain numbers need not be."""
+    if not table.is_plain or len(table.used) < len(table.columns):
+        return True
+    return is_frame(x) and bool(x.isna().to_numpy().any())
+
+
+def encoded(x: Any, table: TableRecipe) -> np.ndarray:
+    """The features of a table that has the training table's columns."""
+    names = [column.name for column in table.columns]
+    if not is_frame(x):
+        raise DataError(
+            f"The model was trained on a table with the columns {few(map(repr, names))}: pass a pandas DataFrame with "
+            f"these columns, not {type(x).__name__}."
+        )
+    surprises = Surprises("X")
+    rows = table.encode(x, surprises)
+    surprises.warn()
+    return rows

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from scipy.stats import entropy
 
-from gedi.data.one_hot import categories
+from gedi.data.table_rows import categories
 from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report.look import finite_number

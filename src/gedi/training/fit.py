@@ -17,7 +17,8 @@ from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
-from gedi.training.model import TrainedModel, langevin
+from gedi.training.model import TrainedModel
+from gedi.training.moves import langevin_in_blocks
 from gedi.training.recipe import train
 from gedi.training.world import World
 
@@ -95,7 +96,7 @@ def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, box: Box, config
             return drawn
         starts = density.first_draws(n, generator)
         starts = x[torch.randint(len(x), (n,), generator=generator)] if starts is None else starts
-        return langevin(net, starts, config.sampler, box, steps=SETTLING, generator=generator)
+        return langevin_in_blocks(net, starts, config.sampler, box, generator, steps=SETTLING)
     if config.sampler.burn_in is None:
         return chains
     size = net.encoder.rows_at_once

@@ -15,8 +15,8 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from gedi.data import Scaler, TableRecipe
-from gedi.data.imputation import fill_gaps
 from gedi.data.neighbours import main_directions, nearest_neighbours
+from gedi.data.table_rows import fill_gaps
 from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig
 from gedi.training.evidence import best_mixture, explained
