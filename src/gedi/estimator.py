@@ -140,9 +140,8 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         """
         from gedi.training.build import prepare
         from gedi.training.fit import fit_prepared
-        from gedi.training.journal import Hooks
+        from gedi.training.journal import Hooks, progress_line
         from gedi.training.number import find_number
-        from gedi.training.progress import progress_line
 
         given, image_shape = as_rows(X)
         if is_frame(given):

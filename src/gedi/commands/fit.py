@@ -166,8 +166,7 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
     from gedi.evaluation import label_scores
     from gedi.training.fit import fit_prepared
     from gedi.training.guard import DivergedError
-    from gedi.training.journal import Hooks
-    from gedi.training.progress import progress_line
+    from gedi.training.journal import Hooks, progress_line
     from gedi.training.recovery import StoppedError
     from gedi.training.world import ProcessLostError, World
 

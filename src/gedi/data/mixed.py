@@ -18,8 +18,7 @@ from gedi.data.columns import NotPlainError, Wanted, encode_labels, missing_labe
 from gedi.data.dataset import Dataset
 from gedi.data.frames import open_frames, split_columns
 from gedi.data.recognition import numbers_rows, recognise
-from gedi.data.surprises import Surprises
-from gedi.data.table_recipe import TableRecipe, plain_recipe
+from gedi.data.table_recipe import Surprises, TableRecipe, plain_recipe
 from gedi.errors import DataError
 
 READ_ROWS = 4096  # at a time

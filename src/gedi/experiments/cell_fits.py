@@ -32,8 +32,8 @@ from gedi.training.config import check, to_dict
 from gedi.training.cost import estimate
 from gedi.training.fit import fit_prepared
 from gedi.training.guard import DivergedError, GuardWarning
+from gedi.training.journal import duration
 from gedi.training.model import TrainedModel
-from gedi.training.progress import duration
 from gedi.training.start import tightest_kmeans
 
 CELLS, MODELS = "cells.jsonl", "models"

@@ -41,7 +41,7 @@ class Cell:
     seed: int = 0  # of the data and of the fit
     method: str = "gedi"  # a name in `gedi.training.methods.METHODS` or `BASELINES`, or `UNTRAINED`
     preset: str | None = None
-    variant: str = "full"  # names in `gedi.training.methods.ABLATIONS`, joined by " + "
+    variant: str = "full"  # names in `gedi.training.methods.VARIANT_CHANGES`, joined by " + "
     dam_steps: int | None = None  # T
     iterations: int | None = None  # cap on each step's iterations
     rows: int | None = None  # training points, and test points

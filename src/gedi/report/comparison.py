@@ -60,7 +60,7 @@ def comparison_page(runs: list[RunView]) -> str:
 def distinct_names(names: list[str]) -> list[str]:
     """Names that tell runs apart: folders in different places may have the same name.
 
-    >>> distinct(["run", "other", "run"])
+    >>> distinct_names(["run", "other", "run"])
     ['run (1)', 'other', 'run (2)']
     """
     made = []

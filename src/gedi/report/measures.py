@@ -14,8 +14,8 @@ from scipy.stats import entropy
 from gedi.data.table_rows import categories
 from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
+from gedi.report.gaps import MeasuredClusters, compare_rivals
 from gedi.report.look import finite_number
-from gedi.report.rivals import MeasuredClusters, compare_rivals
 from gedi.sampling import dam
 from gedi.training.model import TrainedModel
 
