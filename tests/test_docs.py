@@ -3,6 +3,7 @@
 import doctest
 import importlib.util
 import json
+import pkgutil
 import re
 import shlex
 import sys
@@ -246,3 +247,14 @@ def test_settings_that_a_page_names_exist():
             name = words.split()[0].removeprefix("--training.")
             if re.fullmatch(r"\w+(\.\w+)+", name) and name.split(".")[0] in groups:
                 assert name in known, f"{page}: {name}"
+
+
+def test_the_walk_through_the_code_names_what_exists():
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    walk = page.split("`gedi fit rows.csv`")[1].split("```")[1].splitlines()[1:]
+    short = {"build": "training.build", "recipe": "training.recipe", "choice": "training.choice"}
+    short |= {"Engine": "training.engine.Engine", "Term": "objectives.term.Term"}
+    short |= {"GediNet": "nets.gedinet.GediNet", "TrainedModel": "training.model.TrainedModel"}
+    for line in walk:
+        first, _, rest = line.split()[0].partition(".")
+        assert pkgutil.resolve_name(f"gedi.{short.get(first, first)}.{rest}"), line

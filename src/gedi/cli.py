@@ -24,8 +24,7 @@ from gedi.commands.arguments import (
     share,
     training_flags,
 )
-from gedi.commands.catalogue import run_datasets, run_fetch, run_methods
-from gedi.commands.completion import SHELLS, run_completion
+from gedi.commands.catalogue import SHELLS, run_completion, run_datasets, run_fetch, run_methods
 from gedi.commands.fit import run_fit, run_resume
 from gedi.commands.predict import run_eval, run_predict, run_sample
 from gedi.commands.report import run_explore, run_report

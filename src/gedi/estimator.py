@@ -19,11 +19,10 @@ from sklearn.utils.validation import (
 
 from gedi.data.cell_values import pandas
 from gedi.data.checks import check_rows
-from gedi.data.given import as_rows, encoded, is_frame, needs_recipe
-from gedi.data.mixed import read_frame
-from gedi.data.one_hot import categories
+from gedi.data.mixed import as_rows, encoded, is_frame, needs_recipe, read_frame
 from gedi.data.recognition import check_names
 from gedi.data.scaling import Scaler
+from gedi.data.table_rows import categories
 from gedi.errors import ConfigError, DataError
 from gedi.settings import AUTO
 from gedi.training.methods import METHODS
@@ -143,9 +142,8 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         """
         from gedi.training.build import prepare
         from gedi.training.fit import fit_prepared
-        from gedi.training.journal import Hooks
+        from gedi.training.journal import Hooks, progress_line
         from gedi.training.number import find_number
-        from gedi.training.progress import progress_line
 
         given, image_shape = as_rows(X)
         if is_frame(given):

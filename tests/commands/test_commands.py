@@ -19,7 +19,7 @@ from rich.console import Console
 import gedi as package
 from gedi import GEDI, runs
 from gedi.cli import build_parser, main
-from gedi.commands import catalogue, completion
+from gedi.commands import catalogue
 from gedi.data import files
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS
@@ -61,7 +61,7 @@ def test_flags_of_fit_are_grouped(capsys, gedi):
     assert headings == ["options", "data", "model", "run", "hardware", "expert"]
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", catalogue.SHELLS)
 def test_completion_knows_commands_flags_and_names(shell, capsys, gedi):
     pytest.importorskip("shtab", reason="pip install shtab")
     assert gedi("completion", shell) == 0

@@ -76,7 +76,7 @@ FIT = """
     from pathlib import Path
     from gedi import GEDI
     from gedi.cli import main
-    from gedi.data import load, neighbours, streaming, symmetry
+    from gedi.data import load, neighbours, pictures, streaming
     from gedi.nets import MLPEncoder, mixture
     from gedi.training import build
     def peak():
@@ -85,7 +85,7 @@ FIT = """
     # As if memory were small: what is held at once whatever the file's size is, is less than these files.
     streaming.MAP_ABOVE, MLPEncoder.rows_at_once = 1 << 20, 256
     neighbours.MOST_PRODUCTS, neighbours.PCA_ROWS = 0, 500
-    mixture.MOST_ROWS = symmetry.AMONG = build.resolution.__kwdefaults__["max_rows"] = 500
+    mixture.MOST_ROWS = pictures.AMONG = build.resolution.__kwdefaults__["max_rows"] = 500
     few = {f"{stage}.iterations": 2 for stage in ("step1", "step2")}
     few |= {"sampler.steps": 1, "dam.steps": 1, "start.repeats": 1, "net.frequency": 1.0}
     how, *files = sys.argv[1:]

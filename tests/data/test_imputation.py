@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gedi.data.imputation import fill_gaps
 from gedi.data.mixed import read_frame
+from gedi.data.table_rows import fill_gaps
 
 
 def two_groups(n=200):

@@ -73,7 +73,7 @@ def test_numbers_as_people_write_them(cells, expected, unit):
 
 
 def surprises():
-    from gedi.data.surprises import Surprises
+    from gedi.data.table_recipe import Surprises
 
     return Surprises("the table")
 

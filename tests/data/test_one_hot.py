@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gedi.data.one_hot import categories
+from gedi.data.table_rows import categories
 from gedi.training.build import prepare
 from gedi.training.presets import configure
 

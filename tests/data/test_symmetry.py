@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from gedi.data import Scaler, load
+from gedi.data.pictures import is_mirrored
 from gedi.data.scaled_rows import ScaledRows
-from gedi.data.symmetry import is_mirrored
 
 
 def slopes(n, *, both_ways):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gedi.experiments import cells, scores
+from gedi.experiments import cell_fits, scores
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def fake_fits(monkeypatch):
             numbers = {"objective": 0.1, "gradient_evaluations": 1, "config": {}}
             return labels(cell, data.y_test), numbers, None
 
-        monkeypatch.setattr(cells, "_fit_gedi", fit)
+        monkeypatch.setattr(cell_fits, "_fit_gedi", fit)
         return fitted
 
     return install

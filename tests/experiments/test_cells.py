@@ -9,18 +9,10 @@ import torch
 
 from gedi import runs
 from gedi.errors import ConfigError
+from gedi.experiments import cell_fits
 from gedi.experiments import cells as cells_module
-from gedi.experiments.cells import (
-    CELLS,
-    Cell,
-    cell_data,
-    fit_seed,
-    kmeans_labels,
-    measure_cell,
-    prepared,
-    read_cells,
-    run_cells,
-)
+from gedi.experiments.cell_fits import CELLS, fit_seed, kmeans_labels, measure_cell, prepared, read_cells, run_cells
+from gedi.experiments.cells import Cell, cell_data
 from gedi.training.engine import Engine
 from gedi.training.guard import DivergedError
 from gedi.training.presets import preset
@@ -166,7 +158,7 @@ def test_a_diverged_cell_is_recorded_as_one_cluster(monkeypatch):
     def diverge(*args):
         raise DivergedError("Training diverged in step1.")
 
-    monkeypatch.setattr(cells_module, "_fit_gedi", diverge)
+    monkeypatch.setattr(cell_fits, "_fit_gedi", diverge)
     measured = measure_cell(SMALL)
     assert measured["diverged"] == "Training diverged in step1."
     assert measured["nmi"] == 0.0 and set(measured["labels"]) == {0}

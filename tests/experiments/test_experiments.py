@@ -14,8 +14,8 @@ from sklearn.datasets import load_digits
 from gedi import GEDI, experiments
 from gedi.data import toys
 from gedi.errors import ConfigError, DataError
-from gedi.experiments import EXPERIMENTS, budget, cells, find, paper, table1, table_mixed, table_parts
-from gedi.experiments.cells import Cell, DivergedError, cell_data
+from gedi.experiments import EXPERIMENTS, budget, cell_fits, cells, find, paper, table1, table_mixed, table_parts
+from gedi.experiments.cells import Cell, cell_data
 from gedi.experiments.fig_landscapes import draw_landscape
 from gedi.experiments.image_cells import ROWS, image_cells
 from gedi.experiments.plots import in_order_of_appearance
@@ -25,6 +25,7 @@ from gedi.experiments.table_stability_divergence import counts_of_runs
 from gedi.experiments.tabulate import mean_std, settings_names, statistics_of
 from gedi.report.measures import walk_paths
 from gedi.training.config import check
+from gedi.training.guard import DivergedError
 from gedi.training.methods import METHODS
 from gedi.training.presets import preset
 
@@ -137,7 +138,7 @@ def test_the_best_of_several_fits_is_that_with_the_lowest_objective(monkeypatch)
             raise DivergedError("Training diverged in step2 at iteration 9.")
         return data.y_test * (not wrong), {"objective": objectives[cell.seed], "config": {}}, None
 
-    monkeypatch.setattr(cells, "_fit_gedi", fit)
+    monkeypatch.setattr(cell_fits, "_fit_gedi", fit)
     cell = BestOf("paper-moons", 2, seed=1, preset="paper", rows=100)
     measured = table1.measure_best(cell)
     assert measured["nmi"] == 1 and measured["objective"] == 0.1 and measured["key"] == cell.key

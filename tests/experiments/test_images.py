@@ -10,9 +10,8 @@ import pytest
 
 from gedi.errors import DataError
 from gedi.evaluation.small_net import SMALL_NET_FRECHET
-from gedi.experiments import EXPERIMENTS, budget, scores, tabulate
-from gedi.experiments import cells as cells_module
-from gedi.experiments.cells import CELLS, MODELS, read_cells, run_cells
+from gedi.experiments import EXPERIMENTS, budget, cell_fits, scores, tabulate
+from gedi.experiments.cell_fits import CELLS, MODELS, read_cells, run_cells
 from gedi.experiments.image_cells import (
     BASELINE_ROWS,
     LAPTOP_ITERATIONS,
@@ -189,7 +188,7 @@ def test_a_real_fit_is_kept_and_later_measured_for_fid_without_fitting_again(ima
     assert "fid_fresh" not in first and (tmp_path / MODELS / CELL.key).is_dir()
     monkeypatch.setenv(INCEPTION, "inception.pth")
     monkeypatch.setattr(scores, "inception_fid", lambda real, fake, path: float(len(fake)))
-    monkeypatch.setattr(cells_module, "_fit_gedi", None)
+    monkeypatch.setattr(cell_fits, "_fit_gedi", None)
     again = measure_images(CELL, out=tmp_path)
     assert again["fid_fresh"] == scores.FRESH
     assert {name: again[name] for name in first} == first

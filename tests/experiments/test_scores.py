@@ -9,9 +9,9 @@ import torch
 from matplotlib.image import imread
 
 from gedi.data import Scaler, load
-from gedi.experiments import cells as cells_module
-from gedi.experiments import scores
-from gedi.experiments.cells import Cell, CellData, cell_data, some
+from gedi.experiments import cell_fits, scores
+from gedi.experiments.cell_fits import some
+from gedi.experiments.cells import Cell, CellData, cell_data
 from gedi.experiments.image_cells import ImageCell, measure_images
 from gedi.experiments.scores import (
     of_foreign,
@@ -80,7 +80,7 @@ def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(o
         return np.zeros_like(data.y_test), {"config": {}}, oracle
 
     oracle.has_clusters = False
-    monkeypatch.setattr(cells_module, "_fit_gedi", fit)
+    monkeypatch.setattr(cell_fits, "_fit_gedi", fit)
     measured = measure_images(ImageCell("svhn", 10, method="jem", preset="smoke", rows=300))
     assert measured["nmi"] == measured["accuracy"] == pytest.approx(1.0)
     assert len(measured["labels"]) == 300 and len(set(measured["labels"])) == 10
@@ -94,8 +94,8 @@ def test_a_diverged_fit_gets_no_numbers_of_the_raw_rows(monkeypatch):
     def diverge(*args):
         raise DivergedError("Training diverged in step1.")
 
-    monkeypatch.setattr(cells_module, "_fit_gedi", diverge)
-    measured = cells_module.measure_cell(Cell("digits", 10, preset="smoke", rows=100), more=of_representation)
+    monkeypatch.setattr(cell_fits, "_fit_gedi", diverge)
+    measured = cell_fits.measure_cell(Cell("digits", 10, preset="smoke", rows=100), more=of_representation)
     assert measured["nmi"] == 0.0 and "probe" not in measured and "nmi_of_representation" not in measured
 
 

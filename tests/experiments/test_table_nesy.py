@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from gedi.data.toys import ADDITION_RULE
 from gedi.errors import ConfigError
-from gedi.experiments import EXPERIMENTS, budget, paper, table_nesy
+from gedi.experiments import EXPERIMENTS, budget, cell_fits, paper, table_nesy
 from gedi.experiments import cells as cells_module
 from gedi.experiments.table_nesy import (
     CONTROLS,
@@ -40,7 +40,7 @@ def fits(fake_fits, monkeypatch):
         return (y + shift) % 10
 
     fitted = fake_fits(labels)
-    monkeypatch.setattr(table_nesy, "start_alone", lambda *args: cells_module._fit_gedi(*args))
+    monkeypatch.setattr(table_nesy, "start_alone", lambda *args: cell_fits._fit_gedi(*args))
     return fitted
 
 

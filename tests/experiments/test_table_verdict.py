@@ -7,7 +7,9 @@ from gedi.evaluation import ami
 from gedi.experiments import Request, budget
 from gedi.experiments.cells import CellData
 from gedi.experiments.table_verdict import (
+    MADE,
     NO_CLUSTERS,
+    NOISE,
     VerdictCell,
     _count,
     _trust,
@@ -17,7 +19,6 @@ from gedi.experiments.table_verdict import (
     judged,
 )
 from gedi.experiments.tabulate import Results
-from gedi.experiments.verdict_data import MADE, NOISE
 from gedi.training.config import override
 from gedi.training.fit import fit_rows
 from gedi.training.presets import preset

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gedi.report.contest import contest
+from gedi.report.comparison import contest
 from gedi.report.verdict import Finding, Judgement
 
 HERE, THERE = np.repeat([0, 1], 50), np.tile([0, 1], 50)

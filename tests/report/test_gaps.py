@@ -5,8 +5,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from gedi.data import toys
-from gedi.report.gaps import find_gaps, spread_steps
-from gedi.report.rivals import K_MEANS, MIXTURE, compare_rivals
+from gedi.report.gaps import K_MEANS, MIXTURE, compare_rivals, find_gaps, spread_steps
 
 rng = np.random.default_rng(0)
 NOISE = {

@@ -7,7 +7,8 @@ import pytest
 
 from gedi import GEDI, runs
 from gedi.data import Scaler
-from gedi.data.one_hot import categories
+from gedi.data.table_rows import categories
+from gedi.report.gaps import compare_rivals
 from gedi.report.measures import (
     Answers,
     Measures,
@@ -21,7 +22,6 @@ from gedi.report.measures import (
     spectrum,
     two_sample_test,
 )
-from gedi.report.rivals import compare_rivals
 
 rng = np.random.default_rng(0)
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from gedi.cli import build_parser, training_flags
-from gedi.report.gaps import Gaps, Surroundings
+from gedi.report.gaps import Gaps, MeasuredClusters, Surroundings
 from gedi.report.measures import Measures
 from gedi.report.rerun import Rerun
-from gedi.report.rivals import MeasuredClusters
 from gedi.report.verdict import LIMITS, TOO_SHORT, Finding, Judgement, Limit, headline, judge, overall
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.presets import configure

@@ -16,7 +16,7 @@ from gedi.training.build import prepare
 from gedi.training.config import check, get, override, paths
 from gedi.training.engine import Engine
 from gedi.training.fit import fit_rows
-from gedi.training.methods import CHANGES, METHODS, with_method
+from gedi.training.methods import METHODS, VARIANT_CHANGES, with_method
 from gedi.training.presets import PRESETS, preset
 from gedi.training.recipe import density_losses
 
@@ -27,7 +27,7 @@ def changes(before, after) -> dict:
 
 def ablated(config, name):
     config = copy.deepcopy(config)
-    CHANGES[name](config)
+    VARIANT_CHANGES[name](config)
     return config
 
 
@@ -161,7 +161,7 @@ def test_two_encoders_share_no_weights(blobs, tiny):
     assert own and own.isdisjoint(id(p) for p in net.encoder.parameters())
 
 
-@pytest.mark.parametrize("name", [*METHODS, *CHANGES])
+@pytest.mark.parametrize("name", [*METHODS, *VARIANT_CHANGES])
 def test_all_run_through_the_same_recipe(blobs, tiny, monkeypatch, name):
     seen = []
     original = fit_module.train

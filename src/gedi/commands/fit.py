@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from gedi.commands.report import write_run_report
-from gedi.commands.say_columns import say_columns
-from gedi.commands.terminal import err, out, say, stop_on_signal
+from gedi.commands.terminal import err, out, say, say_columns, stop_on_signal
 from gedi.errors import ConfigError, DataError
 from gedi.settings import AUTO, make
 from gedi.training.hardware import Hardware
@@ -34,7 +33,7 @@ KEPT_BY_RESUME |= {"outliers": "--outliers", "minutes": "--minutes", "training":
 def run_fit(args: argparse.Namespace) -> None:
     from gedi import runs
     from gedi.data import Scaler, load
-    from gedi.data.one_hot import categories
+    from gedi.data.table_rows import categories
     from gedi.objectives.symbolic import groups_line
     from gedi.runs.layout import check_sizes
     from gedi.training.config import check_outliers
@@ -107,8 +106,8 @@ def _number(
         return args.n_clusters, {}
     if begun is not None:
         return begun.n_clusters, begun.number
+    from gedi.training.journal import progress_line
     from gedi.training.number import DOING, find_number
-    from gedi.training.progress import progress_line
 
     say(err, f"{DOING}: up to a minute, before the cost of training is known; --n-clusters C skips this")
     with progress_line(err) as report:
@@ -169,8 +168,7 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
     from gedi.evaluation import label_scores
     from gedi.training.fit import fit_prepared
     from gedi.training.guard import DivergedError
-    from gedi.training.journal import Hooks
-    from gedi.training.progress import progress_line
+    from gedi.training.journal import Hooks, progress_line
     from gedi.training.recovery import StoppedError
     from gedi.training.world import ProcessLostError, World
 

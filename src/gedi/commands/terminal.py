@@ -1,4 +1,4 @@
-"""The terminal: lines and Ctrl-C."""
+"""The terminal: lines, the table of columns, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from gedi.data import TableRecipe
 
 out, err = Console(), Console(stderr=True)
 
@@ -32,3 +38,19 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in zip(signals, before, strict=True):
             signal.signal(number, handler)
+
+
+COLUMNS_LISTED = 40  # columns to list
+
+
+def say_columns(recipe: TableRecipe) -> None:
+    """Say how each column was read; nothing if all of them are plain numbers without gaps."""
+    if all(column.is_plain and not column.missing for column in recipe.columns):
+        return
+    table = Table("column", "read as", "", box=None, pad_edge=False, header_style="bold")
+    for column in recipe.columns[:COLUMNS_LISTED]:
+        what, more = column.in_words
+        table.add_row(Text(column.name), Text(what), Text(more))
+    if (rest := len(recipe.columns) - COLUMNS_LISTED) > 0:
+        table.add_row(Text(f"and {rest} more"))
+    err.print(table, soft_wrap=True)

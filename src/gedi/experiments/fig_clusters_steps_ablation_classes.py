@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gedi.experiments import Outcome, Request, cells, paper, plots, table1
-from gedi.experiments.cells import Cell, cell_data
+from gedi.experiments import Outcome, Request, paper, plots, table1
+from gedi.experiments.cells import Cell, cell_data, cells_of
 from gedi.experiments.table1 import RANDOM_HEADS, TWO_SHAPES
 from gedi.experiments.tabulate import METHOD_NAMES, NOTE_JEM, Entry, Results, mean, mean_std, part, tabulate
 
@@ -111,7 +111,7 @@ def fig_classes(request: Request) -> Outcome:
 
 def _curve(request: Request, cell: Cell) -> dict[int, list[Cell]]:
     """The cells of one curve by T."""
-    return {t: cells.cells_of(request.budget, replace(cell, dam_steps=t)) for t in request.budget.dam_steps}
+    return {t: cells_of(request.budget, replace(cell, dam_steps=t)) for t in request.budget.dam_steps}
 
 
 def _curves(

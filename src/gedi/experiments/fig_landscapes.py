@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from gedi import runs
 from gedi.errors import DataError
 from gedi.experiments import Outcome, Request, plots
-from gedi.experiments.cells import MODELS, Cell, cell_data, cells_of, measure_cell
+from gedi.experiments.cell_fits import MODELS, measure_cell
+from gedi.experiments.cells import Cell, cell_data, cells_of
 from gedi.experiments.scores import of_walks
 from gedi.experiments.tabulate import DENSITY, Results, means, number, part, tabulate
 from gedi.report.measures import walk_paths

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gedi import runs
-from gedi.experiments import Budget, cells
-from gedi.experiments.cells import CELLS, MODELS, UNTRAINED, Cell, Measured, cell_data, read_cells
+from gedi.experiments import Budget
+from gedi.experiments.cell_fits import CELLS, MODELS, measure_cell, read_cells
+from gedi.experiments.cells import BASELINES, UNTRAINED, Cell, Measured, cell_data, cells_of
 from gedi.experiments.scores import CLASSES, drawn, of_image_fit, of_samples
 from gedi.experiments.tabulate import METHOD_NAMES
 from gedi.objectives.generative import MOST_NUMBERS
@@ -88,7 +89,7 @@ def image_cells(budget: Budget, data: str, row: str) -> list[ImageCell]:
     _, method, variant = (ROWS | BASELINE_ROWS)[row]
     preset = {"smoke": "smoke", "laptop": LAPTOP, "paper": f"paper-{data}"}[budget.scale]
     cell = ImageCell(data, CLASSES[data], method=method, variant=variant)
-    return cells.cells_of(replace(budget, preset=preset), cell)
+    return cells_of(replace(budget, preset=preset), cell)
 
 
 def measure_images(cell: Cell, models: Path | None = None, *, out: Path | None = None) -> Measured:
@@ -103,9 +104,9 @@ def measure_images(cell: Cell, models: Path | None = None, *, out: Path | None =
         if before is not None and (models / cell.key).is_dir():
             data = cell_data(cell)
             return before | of_samples(cell, drawn(cell, runs.load(models / cell.key), data), data)
-    has_density = cell.method not in cells.BASELINES and "generative" in cell.config().objective
+    has_density = cell.method not in BASELINES and "generative" in cell.config().objective
     picture = cell.picture(out) if out is not None and has_density else None
-    return cells.measure_cell(cell, models, more=functools.partial(of_image_fit, picture=picture))
+    return measure_cell(cell, models, more=functools.partial(of_image_fit, picture=picture))
 
 
 # ---- equal compute ----

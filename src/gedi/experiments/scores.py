@@ -23,7 +23,8 @@ from gedi.evaluation import (
     typicality,
 )
 from gedi.evaluation.small_net import Recogniser, sample_scores, train_recogniser
-from gedi.experiments.cells import SCORED, Cell, CellData, Measured, kmeans_labels, some
+from gedi.experiments.cell_fits import SCORED, kmeans_labels, some
+from gedi.experiments.cells import Cell, CellData, Measured
 from gedi.experiments.plots import image_panels, save
 from gedi.report.measures import walk_paths
 from gedi.training.model import TrainedModel

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gedi.experiments import Budget, Outcome, Request, cells, paper
-from gedi.experiments.cells import UNTRAINED, Cell, Measured
+from gedi.experiments import Budget, Outcome, Request, paper
+from gedi.experiments.cell_fits import measure_cell
+from gedi.experiments.cells import UNTRAINED, Cell, Measured, cell_data, cells_of
 from gedi.experiments.tabulate import (
     DENSITY,
     METHOD_NAMES,
@@ -109,7 +110,7 @@ def cells_of_row(budget: Budget, data: str, row: str) -> list[Cell]:
     method, chosen = "gedi" if PRINTED.get(row) == "gedi" else row, presets.get(row)
     cell = Cell(f"paper-{data}", 2, method=method, preset=chosen, guarded=chosen is None, rows=ROWS_OF_PAPER)
     small = replace(budget, rows=min(ROWS_OF_PAPER, budget.rows or ROWS_OF_PAPER))
-    found = cells.cells_of(small, cell)
+    found = cells_of(small, cell)
     if budget.iterations is None and (row == "swav" or (row == "jem" and budget.scale != "paper")):
         found = [replace(cell, iterations=BASELINE_ITERATIONS) for cell in found]
     return [BestOf(**vars(cell)) for cell in found] if row == "mechanism" else found
@@ -120,15 +121,15 @@ def toy_cells(budget: Budget, data: str, row: str) -> list[Cell]:
     cell = Cell(data, 2, method="gedi" if row == "default" else row)
     if row != "default" and budget.scale == "paper":
         cell = replace(cell, preset="paper", guarded=False)
-    return cells.cells_of(budget, cell)
+    return cells_of(budget, cell)
 
 
 def measure_best(cell: Cell, models: Path | None = None) -> Measured:
     """One fit, or the best of several by its objective, with the numbers of the others."""
     if not isinstance(cell, BestOf):
-        return cells.measure_cell(cell, models)
-    data = cells.cell_data(cell)
-    fits = [cells.measure_cell(run, data=data) for run in cell.independent()]
+        return measure_cell(cell, models)
+    data = cell_data(cell)
+    fits = [measure_cell(run, data=data) for run in cell.independent()]
     best = min(fits, key=lambda fit: math.inf if fit["objective"] is None else fit["objective"])
     others = [{name: fit[name] for name in ("objective", "nmi")} for fit in fits]
     together = {"seconds": sum(fit["seconds"] for fit in fits), "runs": others}

@@ -10,7 +10,8 @@ from gedi.data import known_datasets, load
 from gedi.evaluation.fid import inception_metric
 from gedi.evaluation.small_net import SMALL_NET_FRECHET, SURE
 from gedi.experiments import Outcome, Request, paper
-from gedi.experiments.cells import SCORED, UNTRAINED
+from gedi.experiments.cell_fits import SCORED
+from gedi.experiments.cells import UNTRAINED
 from gedi.experiments.image_cells import (
     ABLATIONS,
     BASELINE_ROWS,

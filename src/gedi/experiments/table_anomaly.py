@@ -24,7 +24,8 @@ from gedi.errors import DataError
 from gedi.evaluation import auroc, outlier_scores
 from gedi.experiments import Outcome, Request
 from gedi.experiments.benchmark_cells import RANK, BenchmarkCell, benchmark_folder, score_or_rank
-from gedi.experiments.cells import Cell, Measured, cells_of, fit_seed
+from gedi.experiments.cell_fits import fit_seed
+from gedi.experiments.cells import Cell, Measured, cells_of
 from gedi.experiments.tabulate import part, tabulate
 from gedi.files.writing import finite
 from gedi.training.fit import fit_rows

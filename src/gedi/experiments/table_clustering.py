@@ -15,9 +15,10 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 from gedi.errors import DataError
-from gedi.experiments import Outcome, Request, cells
+from gedi.experiments import Outcome, Request
 from gedi.experiments.benchmark_cells import RANK, BenchmarkCell, benchmark_folder, score_or_rank
-from gedi.experiments.cells import Cell, CellData, Fit, Measured, cells_of
+from gedi.experiments.cell_fits import Fit, measure_cell
+from gedi.experiments.cells import Cell, CellData, Measured, cells_of
 from gedi.experiments.tabulate import METHOD_NAMES, Results, Text, number, part, tabulate
 from gedi.settings import AUTO
 from gedi.training.number import find_number
@@ -131,7 +132,7 @@ def measure_set(cell: Cell, models: Path | None = None, *, folder: Path) -> Meas
     x, y = read_set(find_sets(folder)[cell.dataset])
     data = CellData(x, x[y > 0], y[y > 0])
     rival = functools.partial(_fit_rival, scored=y > 0) if cell.method in CLUSTERERS else None
-    return cells.measure_cell(cell, models, data, fit=rival)
+    return measure_cell(cell, models, data, fit=rival)
 
 
 def _fit_rival(cell: Cell, data: CellData, models: Path | None, scored: np.ndarray) -> Fit:

@@ -11,8 +11,7 @@ import numpy as np
 from gedi.data.cell_values import pandas
 from gedi.data.customers import customers
 from gedi.data.recognition import recognise
-from gedi.data.surprises import Surprises
-from gedi.data.table_recipe import TableRecipe
+from gedi.data.table_recipe import Surprises, TableRecipe
 from gedi.evaluation import auroc, clustering_scores
 from gedi.experiments import Outcome, Request
 from gedi.experiments.tabulate import NOTE_SMOKE, write_json

@@ -13,8 +13,9 @@ from sklearn.datasets import load_digits
 from gedi.data import load
 from gedi.data.toys import ADDITION_RULE, triplets
 from gedi.errors import ConfigError
-from gedi.experiments import Budget, Outcome, Request, cells, paper
-from gedi.experiments.cells import Cell, CellData, Fit, Measured, fit_seed, prepared
+from gedi.experiments import Budget, Outcome, Request, paper
+from gedi.experiments.cell_fits import Fit, fit_seed, measure_cell, prepared
+from gedi.experiments.cells import Cell, CellData, Measured, cells_of
 from gedi.experiments.tabulate import DENSITY, Text, count, mean, means, number, of_row, part, tabulate
 from gedi.objectives.symbolic import Symbolic
 from gedi.training.arithmetic import threads_for
@@ -117,7 +118,7 @@ def addition_cells(budget: Budget, n: int, variant: str) -> list[AdditionCell]:
     dataset = "digits" if budget.scale == "smoke" else "addition"
     cell = AdditionCell(dataset, 10, preset=budget.scale, variant=variant, rows=3 * n)
     own = replace(budget, rows=None, iterations=None)  # the cell's config sets both
-    return cells.cells_of(own, cell, laptop_seeds=1 if n >= MANY_TRIPLETS else None)
+    return cells_of(own, cell, laptop_seeds=1 if n >= MANY_TRIPLETS else None)
 
 
 def addition_data(cell: Cell) -> CellData:
@@ -136,7 +137,7 @@ def addition_data(cell: Cell) -> CellData:
 def measure_addition(cell: Cell, models: Path | None = None) -> Measured:
     """One cell: the usual scores, and the share of images whose cluster is their digit, without any matching."""
     data = addition_data(cell)
-    measured = cells.measure_cell(cell, models, data, fit=start_alone if cell.variant == EM_ALONE else None)
+    measured = measure_cell(cell, models, data, fit=start_alone if cell.variant == EM_ALONE else None)
     return measured | {"symbol_accuracy": float(np.mean(np.asarray(measured["labels"]) == data.y_test))}
 
 

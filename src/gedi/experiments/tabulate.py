@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from gedi import runs
 from gedi.experiments import Outcome, Request, plots
-from gedi.experiments.cells import Cell, Measured, run_cells
+from gedi.experiments.cell_fits import run_cells
+from gedi.experiments.cells import Cell, Measured
 from gedi.files.writing import finite, replace_text
 
 Entry = tuple[Any, ...]  # the names of one entry of a table, such as ("moons", "gedi")

@@ -3,5 +3,3 @@
 from gedi.explore.answers import Examples, find_examples
 from gedi.explore.server import ExploreServer
 from gedi.explore.site import Site
-
-__all__ = ["Examples", "ExploreServer", "Site", "find_examples"]

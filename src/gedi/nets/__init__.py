@@ -7,23 +7,3 @@ from gedi.nets.gedinet import GediNet
 from gedi.nets.heads import ClusterHeads, LinearHeads, Projector, Prototypes
 from gedi.nets.image_encoders import ConvNet, ImageEncoder, ResNet8
 from gedi.nets.vae import VaeDensity
-
-__all__ = [
-    "ClusterDensity",
-    "ClusterHeads",
-    "ContrastiveDensity",
-    "ConvNet",
-    "Density",
-    "Encoder",
-    "EnergyDensity",
-    "FlowDensity",
-    "GediNet",
-    "ImageEncoder",
-    "LinearHeads",
-    "MLPEncoder",
-    "Projector",
-    "Prototypes",
-    "ResNet8",
-    "VaeDensity",
-    "score",
-]

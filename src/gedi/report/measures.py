@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from scipy.stats import entropy
 
-from gedi.data.one_hot import categories
+from gedi.data.table_rows import categories
 from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
+from gedi.report.gaps import MeasuredClusters, compare_rivals
 from gedi.report.look import finite_number
-from gedi.report.rivals import MeasuredClusters, compare_rivals
 from gedi.sampling import dam
 from gedi.training.model import TrainedModel
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gedi.files.writing import finite, replace_text
+from gedi.report.gaps import MeasuredClusters
 from gedi.report.measures import Measures
-from gedi.report.rivals import MeasuredClusters
 from gedi.report.run_view import RunView
 from gedi.report.verdict import headline, overall
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gedi.nets.mixture import SIZES
-from gedi.report.gaps import MOST_CROWDING
+from gedi.report.gaps import K_MEANS, MIXTURE, MOST_CROWDING
 from gedi.report.look import percent, short
 from gedi.report.measures import Measures
 from gedi.report.rerun import Rerun
-from gedi.report.rivals import K_MEANS, MIXTURE
 from gedi.training.choice import HEAD
 
 GOOD, FAIR, POOR, UNGRADED = "good", "fair", "poor", "not graded"

@@ -19,23 +19,3 @@ from gedi.runs.folder import (
     write_results,
 )
 from gedi.runs.plan import Plan
-
-__all__ = [
-    "CONFIG",
-    "METRICS",
-    "MODEL",
-    "PLAN",
-    "RESULTS",
-    "Checkpoints",
-    "MetricsLog",
-    "Plan",
-    "check_new",
-    "check_resumable",
-    "claimed",
-    "fingerprint",
-    "load",
-    "locked",
-    "provenance",
-    "save",
-    "write_results",
-]

@@ -3,5 +3,3 @@
 from gedi.sampling.dam import DamInfo, dam
 from gedi.sampling.replay import ReplayBuffer, distinct
 from gedi.sampling.sgld import Box, sgld, sgld_step
-
-__all__ = ["Box", "DamInfo", "ReplayBuffer", "dam", "distinct", "sgld", "sgld_step"]

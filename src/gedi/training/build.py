@@ -13,12 +13,11 @@ import torch
 
 from gedi.data import Scaler, TableRecipe
 from gedi.data.augment import Augment, row_augmentation
-from gedi.data.imputation import fill_gaps, typical_rows
 from gedi.data.neighbours import nearest_neighbours
-from gedi.data.one_hot import categories
+from gedi.data.pictures import is_mirrored
 from gedi.data.scaled_rows import Rows, scaled
 from gedi.data.streaming import is_mapped
-from gedi.data.symmetry import is_mirrored
+from gedi.data.table_rows import categories, fill_gaps, typical_rows
 from gedi.nets import GediNet
 from gedi.objectives.generative import Energy
 from gedi.objectives.symbolic import find_groups

@@ -18,8 +18,7 @@ from gedi.training.arithmetic import threads_for
 from gedi.training.build import Prepared
 from gedi.training.config import TrainingConfig, with_iterations
 from gedi.training.guard import GuardWarning
-from gedi.training.journal import Hooks
-from gedi.training.progress import duration
+from gedi.training.journal import Hooks, duration
 from gedi.training.state import TRAINED
 from gedi.training.world import World
 

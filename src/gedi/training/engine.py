@@ -15,12 +15,13 @@ from gedi.data.scaled_rows import joined
 from gedi.objectives.generative import denoising_error
 from gedi.objectives.term import Loss, temperature
 from gedi.objectives.views import Views
-from gedi.sampling import DamInfo, ReplayBuffer, dam, distinct, sgld
+from gedi.sampling import DamInfo, ReplayBuffer, distinct
 from gedi.training.arithmetic import in_bfloat16
 from gedi.training.build import Prepared, box_around, build_net, restart_box
 from gedi.training.config import StageConfig
 from gedi.training.guard import Guard, cold_sampler, divergence, worries
 from gedi.training.journal import Hooks, Journal
+from gedi.training.moves import langevin, walk
 from gedi.training.recovery import Recovery, mixed_seed
 from gedi.training.schedule import has_settled, rate
 from gedi.training.state import STAGES, TrainState, adam, averaged_copy, pack
@@ -212,7 +213,6 @@ class Engine:
         state, c = self.state, self.config.sampler
         if not self.config.objective["generative"].needs_samples:
             return None
-        assert c.noise is not None
         with self.journal.timed("sgld"):
             state.net.refresh_density(self.x)
             box = state.buffer.box
@@ -224,17 +224,8 @@ class Engine:
                 from_data=c.from_data,
                 blur=c.data_noise or 0.0,
             )
-            samples = sgld(
-                state.net.score,
-                chains,
-                steps=c.steps,
-                noise=c.noise,
-                final_noise=c.final_noise,
-                step=c.step,
-                max_drift=math.inf if c.max_drift is None else c.max_drift,
-                box=box if c.clamp else box.unbounded(),
-                generator=state.noise,
-            )
+            within = box if c.clamp else box.unbounded()
+            samples = langevin(state.net, chains, c, within, state.noise, steps=c.steps)
             state.buffer.put(places, samples)
             state.gradient_evaluations += c.steps * len(samples) * self.world.size
             self.values["at_box"] = self._share_at_box(samples)
@@ -254,23 +245,9 @@ class Engine:
         ``alone`` means that only this process walks.
         """
         c = self.config.dam
-        assert c.radius is not None
         with self.journal.timed("dam"):
             self.state.average.refresh_density(self.x)
-            parts = [
-                dam(
-                    self.state.average.log_density,
-                    part,
-                    radius=c.radius,
-                    steps=c.steps,
-                    generator=self.state.noise,
-                    max_drop=math.inf if c.max_drop is None else c.max_drop,
-                    gradient=self.state.average.score,
-                )
-                for part in x.split(self.state.average.encoder.rows_at_once)
-            ]
-            walked = torch.cat([end for end, _ in parts])
-            info = DamInfo(*map(torch.cat, zip(*(about for _, about in parts), strict=True)))
+            walked, info = walk(self.state.average, x, c, self.state.noise)
             self.state.gradient_evaluations += c.steps * len(x) * (1 if alone else self.world.size)
             self.values["walk_distance"] = float(info.distance.mean())
             self.values["walk_log_density_change"] = float(info.log_density_change.mean())

@@ -17,7 +17,8 @@ from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, check, to_dict
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
-from gedi.training.model import TrainedModel, langevin
+from gedi.training.model import TrainedModel
+from gedi.training.moves import langevin_in_blocks
 from gedi.training.recipe import train
 from gedi.training.world import World
 
@@ -44,44 +45,40 @@ def fit_rows(
 def fit_prepared(ready: Prepared, *, seed: int, world: World | None = None, hooks: Hooks | None = None) -> TrainedModel:
     """Train on prepared rows; resumes from the checkpoints of ``hooks``, if they hold any."""
     with threads_for(ready.config.net):
-        return _fit(ready, seed, world, hooks)
-
-
-def _fit(ready: Prepared, seed: int, world: World | None, hooks: Hooks | None) -> TrainedModel:
-    run = Engine(ready, seed=seed, world=world, hooks=hooks)
-    train(run)
-    state, config = run.state, ready.config
-    results = {
-        "objective": None if state.objective is None else float(state.objective.min()),
-        "candidates": run.candidates,
-        "winner": run.winner,
-        "stages": run.journal.stages,
-        "gradient_evaluations": state.gradient_evaluations,
-        "seconds": run.journal.elapsed(),
-        "seed": seed,
-        "n_clusters": ready.n_clusters,
-        "trained_rows": len(ready.rows),
-        "config": to_dict(config),
-        "cost": run.journal.seconds,
-        "guard": run.guard.events,
-    }
-    chains = run.world.gather(state.buffer.chains).cpu()
-    net, box = state.net.cpu(), state.buffer.box.cpu()
-    return TrainedModel(
-        net=net,
-        scaler=ready.scaler,
-        config=config,
-        n_clusters=ready.n_clusters,
-        seed=seed,
-        chains=arrived_chains(net, ready.rows, chains, box, config),
-        box=box,
-        image_shape=ready.image_shape,
-        table=ready.table,
-        words=ready.words,
-        typical=ready.typical,
-        results=results,
-        history=run.journal.history,
-    )
+        run = Engine(ready, seed=seed, world=world, hooks=hooks)
+        train(run)
+        state, config = run.state, ready.config
+        results = {
+            "objective": None if state.objective is None else float(state.objective.min()),
+            "candidates": run.candidates,
+            "winner": run.winner,
+            "stages": run.journal.stages,
+            "gradient_evaluations": state.gradient_evaluations,
+            "seconds": run.journal.elapsed(),
+            "seed": seed,
+            "n_clusters": ready.n_clusters,
+            "trained_rows": len(ready.rows),
+            "config": to_dict(config),
+            "cost": run.journal.seconds,
+            "guard": run.guard.events,
+        }
+        chains = run.world.gather(state.buffer.chains).cpu()
+        net, box = state.net.cpu(), state.buffer.box.cpu()
+        return TrainedModel(
+            net=net,
+            scaler=ready.scaler,
+            config=config,
+            n_clusters=ready.n_clusters,
+            seed=seed,
+            chains=arrived_chains(net, ready.rows, chains, box, config),
+            box=box,
+            image_shape=ready.image_shape,
+            table=ready.table,
+            words=ready.words,
+            typical=ready.typical,
+            results=results,
+            history=run.journal.history,
+        )
 
 
 @torch.no_grad()
@@ -95,7 +92,7 @@ def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, box: Box, config
             return drawn
         starts = density.first_draws(n, generator)
         starts = x[torch.randint(len(x), (n,), generator=generator)] if starts is None else starts
-        return langevin(net, starts, config.sampler, box, steps=SETTLING, generator=generator)
+        return langevin_in_blocks(net, starts, config.sampler, box, generator, steps=SETTLING)
     if config.sampler.burn_in is None:
         return chains
     size = net.encoder.rows_at_once

@@ -230,7 +230,7 @@ def _without_start(config: TrainingConfig, kind: str) -> None:
 
 
 # What can be removed from any settings, or added to them; combine several with " + ".
-CHANGES: dict[str, Change] = {
+VARIANT_CHANGES: dict[str, Change] = {
     "full": lambda config: None,
     "no density": no_density,
     "density frozen after step 1": frozen_density,
@@ -250,8 +250,8 @@ CHANGES: dict[str, Change] = {
 
 
 def ablate(config: TrainingConfig, variant: str) -> None:
-    """Change ``config`` in place into a variant: names of `CHANGES`, joined by " + "."""
+    """Change ``config`` in place into a variant: names of `VARIANT_CHANGES`, joined by " + "."""
     for name in variant.split(" + "):
-        if name not in CHANGES:
-            raise ConfigError(f"Unknown variant {name!r}: choose one of {', '.join(CHANGES)}.")
-        CHANGES[name](config)
+        if name not in VARIANT_CHANGES:
+            raise ConfigError(f"Unknown variant {name!r}: choose one of {', '.join(VARIANT_CHANGES)}.")
+        VARIANT_CHANGES[name](config)

@@ -14,17 +14,18 @@ import torch
 from torch.nn import functional as F
 
 from gedi.data import Scaler, TableRecipe
-from gedi.data.imputation import fill_gaps
 from gedi.data.pictures import usual_ends, values_of_bytes
 from gedi.data.scaled_rows import joined
+from gedi.data.table_rows import fill_gaps
 from gedi.errors import DataError
 from gedi.nets import GediNet
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import temperature
-from gedi.sampling import Box, sgld
+from gedi.sampling import Box
 from gedi.training.arithmetic import threads_for
-from gedi.training.config import SamplerConfig, TrainingConfig
+from gedi.training.config import TrainingConfig
 from gedi.training.encoder_registry import width_of
+from gedi.training.moves import langevin_in_blocks
 from gedi.training.state import TRAINED
 
 
@@ -203,7 +204,7 @@ class TrainedModel:
 
     def _move(self, chains: torch.Tensor, steps: int, generator: torch.Generator) -> torch.Tensor:
         with threads_for(self.config.net):
-            return langevin(self._frozen, chains, self.config.sampler, self.box, steps=steps, generator=generator)
+            return langevin_in_blocks(self._frozen, chains, self.config.sampler, self.box, generator, steps=steps)
 
     @torch.no_grad()
     def rows_of(self, chains: torch.Tensor) -> np.ndarray:
@@ -247,27 +248,3 @@ class TrainedModel:
 
         with torch.no_grad(), threads_for(self.config.net):
             return joined(map(answer, range(0, len(x), size)), len(x)).double().numpy()
-
-
-def langevin(
-    net: GediNet, chains: torch.Tensor, c: SamplerConfig, box: Box, *, steps: int, generator: torch.Generator
-) -> torch.Tensor:
-    """Move chains by ``steps`` Langevin steps on p_Psi (Sec. 3.1), with the sampler's settings from training."""
-    noise = c.noise
-    assert noise is not None
-
-    def move(some: torch.Tensor) -> torch.Tensor:
-        return sgld(
-            net.score,
-            some,
-            steps=steps,
-            noise=noise,
-            final_noise=c.final_noise,
-            step=c.step,
-            max_drift=math.inf if c.max_drift is None else c.max_drift,
-            box=box,
-            generator=generator,
-        )
-
-    at_once = len(chains) if net.encoder.is_exact else net.encoder.rows_at_once
-    return torch.cat([move(some) for some in chains.split(at_once)])

@@ -15,12 +15,12 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
 from gedi.data import Scaler, TableRecipe
-from gedi.data.imputation import fill_gaps
 from gedi.data.neighbours import main_directions, nearest_neighbours
+from gedi.data.table_rows import fill_gaps
 from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig
 from gedi.training.evidence import best_mixture, explained
-from gedi.training.progress import Progress
+from gedi.training.journal import Progress
 from gedi.training.start import NEIGHBOURS, Graph, graph_of
 
 ROWS_TRIED = 1_500  # if there are more, a random subset of this size is used
