@@ -25,7 +25,8 @@ from gedi import data as gedi_data
 from gedi import runs
 from gedi.data import Dataset
 from gedi.evaluation import clustering_scores, knn_accuracy, linear_probe
-from gedi.experiments.cells import Cell, CellData, kmeans_labels
+from gedi.experiments.cell_fits import kmeans_labels
+from gedi.experiments.cells import Cell, CellData
 from gedi.experiments.plots import image_panels, save
 from gedi.experiments.scores import IMAGES_SHOWN, drawn, of_foreign, of_samples
 from gedi.training.model import TrainedModel
