@@ -67,7 +67,7 @@ def test_peak_memory_does_not_grow_with_the_file(home, tmp_path, kind, suffix):
         check=True,
     )
     grown = json.loads(done.stderr)
-    assert f"{ROWS} rows" in done.stdout
+    assert f"{ROWS:,} rows" in done.stdout
     assert grown < 12, grown
 
 

@@ -26,7 +26,7 @@ def test_the_search_for_the_number_of_clusters_can_be_stopped(home, tmp_path, mo
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gedi.training.number.agreement", stop)
+    monkeypatch.setattr("gedi.training.number.agreement_of_halves", stop)
     assert gedi("fit", home / "rows.csv", "--out", tmp_path / "run", *tiny) == 130
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith("looking for the number of clusters: up to a minute") and "stopped" in told[-1]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gedi.objectives import clustering as clustering_module
-from gedi.training import engine as engine_module
+from gedi.training import moves as moves_module
 from gedi.training.fit import fit_rows
 from gedi.training.recipe import train
 from gedi.training.world import Hardware, World
@@ -36,7 +36,7 @@ def test_sampling_and_sinkhorn_see_float32_outside_autocast(make_engine, tiny, m
 
         monkeypatch.setattr(module, name, spy)
 
-    for module, name in ((engine_module, "sgld"), (engine_module, "dam"), (clustering_module, "sinkhorn")):
+    for module, name in ((moves_module, "sgld"), (moves_module, "dam"), (clustering_module, "sinkhorn")):
         watch(module, name)
     run = make_engine(tiny(objective__clustering__kind="sinkhorn"), world=mixed)
     train(run)

@@ -10,8 +10,8 @@ from gedi.data import load
 from gedi.errors import ConfigError
 from gedi.objectives.negative_free import Gaussian
 from gedi.runs.layout import check_sizes
-from gedi.training import engine as engine_module
 from gedi.training import fit as fit_module
+from gedi.training import moves as moves_module
 from gedi.training.build import prepare
 from gedi.training.config import check, get, override, paths
 from gedi.training.engine import Engine
@@ -36,13 +36,13 @@ def calls(monkeypatch):
     """How often each sampler was called."""
     count = {"sgld": 0, "dam": 0}
     for name in count:
-        original = getattr(engine_module, name)
+        original = getattr(moves_module, name)
 
         def spy(*args, _name=name, _original=original, **kwargs):
             count[_name] += 1
             return _original(*args, **kwargs)
 
-        monkeypatch.setattr(engine_module, name, spy)
+        monkeypatch.setattr(moves_module, name, spy)
     return count
 
 
