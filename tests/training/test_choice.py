@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.cluster import KMeans
-from sklearn.metrics import mutual_info_score
+from sklearn.metrics import adjusted_rand_score, mutual_info_score
 from sklearn.neighbors import NearestNeighbors
 
 from gedi.data.neighbours import neighbour_table
@@ -338,3 +338,11 @@ def test_clear_groups_are_found(blobs, tiny):
         warnings.simplefilter("ignore", GuardWarning)
         model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
     assert alike(model.predict(blobs))
+
+
+@pytest.mark.parametrize("used", [1, 2, 5])
+def test_the_agreement_of_heads_is_the_adjusted_rand_index(used):
+    rng = np.random.default_rng(used)
+    mine, theirs = rng.integers(0, used, (2, 300))
+    assert choice.adjusted_rand_index(mine, theirs, 5) == pytest.approx(adjusted_rand_score(mine, theirs))
+    assert choice.adjusted_rand_index(mine, mine, 5) == 1.0

@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from gedi.data.checks import few
 from gedi.data.dataset import Dataset
-from gedi.data.scaled_rows import Rows
 from gedi.data.streaming import release, row_blocks, scratch
 from gedi.errors import DataError
+
+if TYPE_CHECKING:  # importing torch takes seconds
+    from gedi.data.scaled_rows import Rows
 
 PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 SIZE = 32  # pixels, as in the paper's data sets
