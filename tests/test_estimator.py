@@ -1,6 +1,8 @@
 """GEDI as scikit-learn sees it: conventions, determinism, and one clear sentence for bad input."""
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -321,3 +323,8 @@ def test_progress_goes_to_standard_error_alone(capfd):
 def test_without_verbose_nothing_is_printed(capfd):
     tiny().fit(X)
     assert capfd.readouterr() == ("", "")
+
+
+def test_importing_it_does_not_import_torch():
+    code = "import sys; from gedi import GEDI; GEDI(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
