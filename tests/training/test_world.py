@@ -183,6 +183,6 @@ def test_a_process_that_dies_ends_the_run_with_a_message_and_a_checkpoint(moons,
         _, said = main.communicate(timeout=60)
     finally:
         main.kill()
-    assert main.returncode == 4
+    assert main.returncode == 4, said
     assert "lost the others" in said and f"gedi resume {tmp_path / 'run'}" in said
     assert checkpoints.load()[1]["processes"] == 2
