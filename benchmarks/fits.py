@@ -10,6 +10,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -57,6 +58,42 @@ def growth(repeats: int, skipped: Skipped, *, against: Path | None, quick: bool,
     if against is not None and not quick:
         skipped.append(f"growth of the earlier revision beyond {EARLIER_ROWS:,} rows: it may take hours")
     return lines
+
+
+def devices(repeats: int, skipped: Skipped, *, quick: bool) -> list[dict[str, Any]]:
+    """Iterations of step 2 on images: one process, two that share each batch, and two fits that share nothing.
+
+    Each process has one thread. The two fits show what this machine can gain at most: its cores share cache and memory,
+    and may be two threads of one core. Times are those of a long fit less a short one, so that what both do besides
+    their iterations (imports, the estimate, the report) cancels out.
+    """
+    if not (Path(os.environ.get("GEDI_DATA", "")) / "cifar10.npz").is_file():
+        skipped.append("two devices: there is no cifar10.npz in $GEDI_DATA")
+        return []
+    few, many = (1, 3) if quick else (20, 120)
+    who = {"one process": (1, 1), "two processes of one fit": (2, 1), "two fits at once": (1, 2)}
+    found: dict[str, list[float]] = {name: [] for name in who}
+    for _ in range(repeats):
+        for name, (processes, fits) in who.items():
+            extra = _seconds_of_images(processes, fits, many) - _seconds_of_images(processes, fits, few)
+            found[name].append(extra / (many - few) / fits)
+    each = {name: statistics.median(times) for name, times in found.items()}
+    return [
+        {"who": name, "seconds per iteration": seconds, "times one process": each["one process"] / seconds}
+        for name, seconds in each.items()
+    ]
+
+
+def _seconds_of_images(processes: int, fits: int, iterations: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "gedi", "fit", "cifar10", "--n-clusters", "10", "--devices", str(processes)]
+        command += ["--training.step1.iterations", "0", "--training.step2.iterations", str(iterations)]
+        options = {"env": _environment(HERE.parent), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        began = time.perf_counter()
+        started = [subprocess.Popen([*command, "--out", f"{folder}/{i}"], **options) for i in range(fits)]
+        if any(process.wait() for process in started):
+            raise RuntimeError(f"A fit of images on {processes} processes failed: {' '.join(command)}")
+        return time.perf_counter() - began
 
 
 def imports(repeats: int) -> list[dict[str, Any]]:

@@ -27,8 +27,8 @@ from gedi.data import Dataset
 from gedi.evaluation import clustering_scores, knn_accuracy, linear_probe
 from gedi.experiments.cell_fits import kmeans_labels
 from gedi.experiments.cells import Cell, CellData
+from gedi.experiments.image_cells import IMAGES_SHOWN, drawn, of_foreign, of_samples
 from gedi.experiments.plots import image_panels, save
-from gedi.experiments.scores import IMAGES_SHOWN, drawn, of_foreign, of_samples
 from gedi.training.model import TrainedModel
 
 RESULTS = ROOT / "results" / "laptop"

@@ -32,6 +32,7 @@ PARTS = {
     "loops": "Inner loops",
     "fits": "Whole fits",
     "growth": "Growth with the number of rows, 8 features",
+    "devices": "Two processes on images",
     "imports": "Imports and answers",
 }
 RESULTS = ROOT / "results" / "laptop"
@@ -50,6 +51,8 @@ def measure(args: argparse.Namespace, against: Path | None) -> dict[str, Any]:
             numbers[part] = fits.measure(repeats, skipped, **whole)
         elif part == "growth":
             numbers[part] = fits.growth(repeats, skipped, **whole)
+        elif part == "devices":
+            numbers[part] = fits.devices(repeats, skipped, quick=args.quick)
         else:
             numbers[part] = fits.imports(repeats) + fits.answers(repeats, 1_000 if args.quick else 100_000)
     made = origin(2 if args.quick else 10)

@@ -6,6 +6,7 @@ import re
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gedi import GEDI
@@ -78,6 +79,23 @@ def test_the_example_of_digits(run_example):
 @pytest.mark.slow
 def test_the_example_of_digits_with_its_own_budget(run_example):
     assert float(run_example("digits", quick=False)["NMI with the digits"]) > 0.9
+
+
+def test_the_example_of_mnist(run_example, monkeypatch, tmp_path):
+    rng = np.random.default_rng(0)
+    fake = {f"x_{split}": rng.integers(0, 256, (60, 28, 28, 1), dtype=np.uint8) for split in ("train", "test")}
+    np.savez(tmp_path / "mnist.npz", **fake, **{f"y_{split}": np.arange(60) % 10 for split in ("train", "test")})
+    monkeypatch.setenv("GEDI_DATA", str(tmp_path))
+    printed = run_example("mnist")
+    assert list(printed) == list(said(KEPT["mnist"]["printed"]))
+    assert printed["images in training, without labels"] == "60"
+
+
+@pytest.mark.slow
+def test_the_example_of_two_machines(run_example):
+    few = ("--training.step1.iterations", "4", "--training.step2.iterations", "8")
+    printed = run_example("two_machines", "--preset", "smoke", *few)
+    assert list(printed) == list(said(KEPT["two_machines"]["printed"]))
 
 
 def test_the_example_of_pretrained_features(run_example):

@@ -29,7 +29,7 @@ from gedi.commands.fit import run_fit, run_resume
 from gedi.commands.predict import run_eval, run_predict, run_sample
 from gedi.commands.report import run_explore, run_report
 from gedi.commands.reproduce import run_demo, run_reproduce
-from gedi.commands.terminal import err, say
+from gedi.commands.terminal import err, leave, say
 from gedi.errors import ConfigError, GediError
 from gedi.experiments import EXPERIMENTS, SCALES
 from gedi.settings import AUTO, types_of
@@ -38,8 +38,10 @@ from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS
 
 # By name: importing the classes imports torch, and a mistyped command should not wait for that.
-EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": 4}
+LOST = 4
+EXIT_CODES = {"StoppedError": 130, "DivergedError": 3, "ProcessLostError": LOST}
 DATA_HELP = "a name (see: gedi datasets), a .csv, .tsv, .xlsx, .parquet, .npy or .npz file, or a folder of images"
+NEW_DATA_HELP = f"{DATA_HELP}, or a single image"
 RUN = "folder of a trained run"
 SKIP = "leave out image files that cannot be read, instead of stopping"
 SEED_HELP = "whole number; the same seed gives the same result (default: 0)"
@@ -64,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return args.run(args) or 0
     except GediError as error:
         say(err, f"gedi: {error}")
-        return EXIT_CODES.get(type(error).__name__, 2)
+        code = EXIT_CODES.get(type(error).__name__, 2)
+        return leave(code) if code == LOST else code  # gloo may abort at exit while it still waits for a dead process
     except KeyboardInterrupt:
         err.print("gedi: stopped.")
         return 130
@@ -126,7 +129,7 @@ def build_parser() -> Parser:
         "predict", run_predict, "write each row's cluster, probability, log density and OOD score", example
     )
     predict.add_argument("model", metavar="RUN", help=RUN)
-    predict.add_argument("data", metavar="DATA", help=DATA_HELP)
+    predict.add_argument("data", metavar="DATA", help=NEW_DATA_HELP)
     predict.add_argument("--out", required=True, metavar="FILE", help=".csv, .parquet or .npz")
     predict.add_argument("--embed", action="store_true", help="add the embedding")
     predict.add_argument("--keep", action="store_true", help="add the columns of DATA")

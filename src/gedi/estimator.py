@@ -19,8 +19,8 @@ from sklearn.utils.validation import (
 
 from gedi.data.cell_values import pandas
 from gedi.data.checks import check_rows
+from gedi.data.columns import check_names
 from gedi.data.mixed import as_rows, encoded, is_frame, needs_recipe, read_frame
-from gedi.data.recognition import check_names
 from gedi.data.scaling import Scaler
 from gedi.data.table_rows import categories
 from gedi.errors import ConfigError, DataError
@@ -147,7 +147,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
 
         given, image_shape = as_rows(X)
         if is_frame(given):
-            check_names(given, "X")
+            check_names(map(str, given.columns), "X")
         validate_data(self, given, skip_check_array=True)
         table = None
         if is_frame(given):

@@ -146,7 +146,9 @@ def test_fit_says_the_cost_before_and_the_next_step_after(home, tmp_path, capsys
     first, second = err.splitlines()[:2]
     assert first.startswith("timing")
     assert re.fullmatch(
-        r"40 rows x 2, 3 \+ 3 iterations of [\d.e-]+ \+ [\d.e-]+ s, about \d+ s to train, [\d,]+ MB of memory", second
+        r"40 rows of 2 features, 3 \+ 3 iterations of [\d.e-]+ \+ [\d.e-]+ s, "
+        r"about \d+ s to train, [\d,]+ MB of memory",
+        second,
     )
     assert f"next: gedi predict {tmp_path / 'run'}" in out
 

@@ -87,6 +87,18 @@ def test_every_picture_gets_a_cluster_beside_its_name(photos, run, gedi, tmp_pat
     assert {row["cluster"] for row in rows} <= {"0", "1"}
 
 
+def test_a_single_picture_gets_the_cluster_it_has_in_its_folder(photos, run, gedi, tmp_path, capsys):
+    assert gedi("predict", run, photos / "plain3.png", "--out", tmp_path / "one.csv") == 0
+    assert gedi("predict", run, photos, "--out", tmp_path / "all.csv", "--skip-broken") == 0
+    rows = {}
+    for name in ("one", "all"):
+        with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
+            rows[name] = {row["image"]: row["cluster"] for row in csv.DictReader(file)}
+    assert rows["one"] == {"plain3.png": rows["all"]["plain3.png"]}
+    assert gedi("predict", run, photos / "cut.png", "--out", tmp_path / "cut.csv") == 2
+    assert "cut.png cannot be read as an image" in capsys.readouterr().err
+
+
 def test_grey_pictures_are_read_with_the_channels_the_run_knows(run, gedi, tmp_path):
     (tmp_path / "grey").mkdir()
     noise("L", 0, (50, 50)).save(tmp_path / "grey" / "one.png")

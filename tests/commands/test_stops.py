@@ -154,7 +154,7 @@ def test_a_budget_decides_the_iterations_and_they_are_in_the_plan(home, tmp_path
     assert gedi(*fit, "--out", tmp_path / "whole") == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[1] == "--minutes 0.3: 6 + 6 iterations instead of 3 + 3 iterations"
-    assert lines[2] == "40 rows x 2, 6 + 6 iterations of 1 + 2 s, about 18 s to train"
+    assert lines[2] == "40 rows of 2 features, 6 + 6 iterations of 1 + 2 s, about 18 s to train"
     plan = runs.Plan.read(tmp_path / "whole")
     assert plan.iterations == (6, 6) and runs.load(tmp_path / "whole").iterations == 12
 
@@ -186,7 +186,7 @@ def test_a_budget_that_cannot_be_kept_is_refused(home, tmp_path, capsys, monkeyp
     for flags, expected in (
         (
             [1e-3],
-            "--minutes 0.001 is too short: even 5 % of 3 + 3 iterations takes about 0 s. Use --minutes 0.1 or more",
+            "--minutes 0.001 is too short: even 5% of 3 + 3 iterations takes about 0 s. Use --minutes 0.1 or more",
         ),
         ([0], "must be a number of minutes above 0"),
         (["soon"], "must be a number of minutes above 0"),

@@ -210,7 +210,25 @@ def test_text_that_is_not_utf8(tmp_path):
         load(tmp_path / "a.csv", raw=True)
 
 
+def test_numbers_in_an_excel_file_can_be_read_raw(tmp_path):
+    pytest.importorskip("openpyxl")
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    assert np.array_equal(load(tmp_path / "a.xlsx", raw=True).x, X) and load(tmp_path / "a.xlsx").table.is_plain
+    frame.assign(c="red").to_excel(tmp_path / "b.xlsx", index=False)
+    with pytest.raises(DataError, match=r"column 'c' is not numeric \(it holds 'red'\)"):
+        load(tmp_path / "b.xlsx", raw=True)
+
+
 # ---- Parquet ----
+
+
+def test_a_parquet_index_with_a_name_is_a_column(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": X[:, 0], "word": list("xyx"), "b": X[:, 1]}).set_index("word")
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert np.array_equal(load(tmp_path / "a.parquet", drop=["word"]).x, X)
+    assert load(tmp_path / "a.parquet").feature_names == ["a", "b", "word=y"]
 
 
 def test_parquet(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gedi.data import TableRecipe, load, stream
+from gedi.data import Column, TableRecipe, load, stream
 from gedi.data.customers import customers
 from gedi.data.recognition import column_of
 from gedi.errors import DataError
@@ -226,6 +226,13 @@ def test_new_words_and_gaps_work_with_one_warning(tmp_path, frame, trained):
     assert told[0].filename == __file__
     assert data.x[0, trained.groups["place"]] == pytest.approx(trained.columns[1].shares)
     assert np.isfinite(data.x).all()
+
+
+def test_a_header_of_numbers_is_known_by_the_names_of_training(tmp_path):
+    recipe = TableRecipe([Column(name=year, kind="number", fill=0.0) for year in ("2019", "2020")])
+    (tmp_path / "new.csv").write_text("2020,2019\n1,2\n3,4\n")
+    assert load(tmp_path / "new.csv", table=recipe).x.tolist() == [[2, 1], [4, 3]]
+    assert next(stream(tmp_path / "new.csv", table=recipe).blocks).tolist() == [[2, 1], [4, 3]]
 
 
 def test_a_column_that_holds_something_else_is_refused(tmp_path, frame, trained):

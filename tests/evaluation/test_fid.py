@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gedi.errors import DataError
 from gedi.evaluation import feature_frechet, frechet_distance, inception_fid
-from gedi.evaluation.fid import gaussian_of
+from gedi.evaluation.samples import gaussian_of
 
 rng = np.random.default_rng(0)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gedi.errors import DataError
-from gedi.evaluation.small_net import SMALL_NET_FRECHET, sample_scores, train_recogniser
+from gedi.evaluation.samples import SMALL_NET_FRECHET, sample_scores, train_recogniser
 
 
 def striped(n, seed):

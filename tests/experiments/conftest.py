@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gedi.experiments import cell_fits, scores
+from gedi.experiments import cell_fits, image_cells
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def fake_fits(monkeypatch):
     def install(labels):
         fitted = []
 
-        def fit(cell, data, models):
+        def fit(cell, data):
             fitted.append(cell)
             numbers = {"objective": 0.1, "gradient_evaluations": 1, "config": {}}
             return labels(cell, data.y_test), numbers, None
@@ -34,7 +34,7 @@ def image_folder(tmp_path_factory):
     rng = np.random.default_rng(0)
     for name, brightness in {"svhn": 40, "cifar10": 120, "cifar100": 200}.items():
         x = rng.integers(brightness - 30, brightness + 30, (600, 18, 18, 3), dtype=np.uint8)
-        y = np.arange(600) % scores.CLASSES[name]
+        y = np.arange(600) % image_cells.CLASSES[name]
         x[:, 0, 0, 0] = y
         np.savez(folder / f"{name}.npz", x_train=x[:300], y_train=y[:300], x_test=x[300:], y_test=y[300:])
     return folder
@@ -44,4 +44,4 @@ def image_folder(tmp_path_factory):
 def images(image_folder, monkeypatch):
     """The small images, and no Inception weights."""
     monkeypatch.setenv("GEDI_DATA", str(image_folder))
-    monkeypatch.delenv(scores.INCEPTION, raising=False)
+    monkeypatch.delenv(image_cells.INCEPTION, raising=False)

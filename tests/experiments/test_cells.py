@@ -26,7 +26,7 @@ class Fake:
     def __init__(self, stop_after=None):
         self.calls, self.stop_after = [], stop_after
 
-    def __call__(self, cell, models=None):
+    def __call__(self, cell):
         if self.stop_after is not None and len(self.calls) >= self.stop_after:
             raise KeyboardInterrupt
         self.calls.append(cell)

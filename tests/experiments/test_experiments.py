@@ -14,13 +14,14 @@ from sklearn.datasets import load_digits
 from gedi import GEDI, experiments
 from gedi.data import toys
 from gedi.errors import ConfigError, DataError
-from gedi.experiments import EXPERIMENTS, budget, cell_fits, cells, find, paper, table1, table_mixed, table_parts
+from gedi.experiments import EXPERIMENTS, budget, cell_fits, cells, find, paper, table1, table_mixed
+from gedi.experiments import table_parts_robustness as table_parts
 from gedi.experiments.cells import Cell, cell_data
 from gedi.experiments.fig_landscapes import draw_landscape
 from gedi.experiments.image_cells import ROWS, image_cells
 from gedi.experiments.plots import in_order_of_appearance
 from gedi.experiments.table1 import BestOf, setting_differences
-from gedi.experiments.table_parts import VARIANTS
+from gedi.experiments.table_parts_robustness import VARIANTS
 from gedi.experiments.table_stability_divergence import counts_of_runs
 from gedi.experiments.tabulate import mean_std, settings_names, statistics_of
 from gedi.report.measures import walk_paths
@@ -132,7 +133,7 @@ def test_table1_has_the_papers_numbers_beside_ours_and_says_what_diverged(tmp_pa
 def test_the_best_of_several_fits_is_that_with_the_lowest_objective(monkeypatch):
     objectives = {1: 0.3, 1001: None, 2001: 0.1, 3001: 0.2}
 
-    def fit(cell, data, models):
+    def fit(cell, data):
         wrong = cell.seed != 2001  # the second diverges, the third is the best
         if objectives[cell.seed] is None:
             raise DivergedError("Training diverged in step2 at iteration 9.")

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from gedi.errors import DataError
-from gedi.evaluation.small_net import SMALL_NET_FRECHET
-from gedi.experiments import EXPERIMENTS, budget, cell_fits, scores, tabulate
+from gedi.evaluation.samples import SMALL_NET_FRECHET
+from gedi.experiments import EXPERIMENTS, budget, cell_fits, tabulate
 from gedi.experiments.cell_fits import CELLS, MODELS, read_cells, run_cells
 from gedi.experiments.image_cells import (
     BASELINE_ROWS,
+    CLASSES,
+    FRESH,
+    INCEPTION,
     LAPTOP_ITERATIONS,
     ROWS,
     ImageCell,
@@ -23,7 +26,6 @@ from gedi.experiments.image_cells import (
     passes,
     per_iteration,
 )
-from gedi.experiments.scores import CLASSES, INCEPTION
 from gedi.training.config import override
 from gedi.training.presets import preset
 
@@ -187,21 +189,21 @@ def test_a_real_fit_is_kept_and_later_measured_for_fid_without_fitting_again(ima
     assert expected | {"estimated_seconds", "training_seconds"} <= first.keys()
     assert "fid_fresh" not in first and (tmp_path / MODELS / CELL.key).is_dir()
     monkeypatch.setenv(INCEPTION, "inception.pth")
-    monkeypatch.setattr(scores, "inception_fid", lambda real, fake, path: float(len(fake)))
+    monkeypatch.setattr("gedi.experiments.image_cells.inception_fid", lambda real, fake, path: float(len(fake)))
     monkeypatch.setattr(cell_fits, "_fit_gedi", None)
     again = measure_images(CELL, out=tmp_path)
-    assert again["fid_fresh"] == scores.FRESH
+    assert again["fid_fresh"] == FRESH
     assert {name: again[name] for name in first} == first
 
 
 def test_fits_that_lack_something_are_measured_again_and_their_new_numbers_count(tmp_path):
-    def fake(cell, models):
+    def fake(cell):
         return {"key": cell.key, "cell": {"method": "gedi"}, "nmi": 0.5, "seconds": 1.0, "fid_fresh": 9.0}
 
-    def without(cell, models):
-        return {name: value for name, value in fake(cell, models).items() if name != "fid_fresh"}
+    def without(cell):
+        return {name: value for name, value in fake(cell).items() if name != "fid_fresh"}
 
     run_cells([CELL], tmp_path, 1, print, measure=without)
-    assert run_cells([CELL], tmp_path, 1, print, measure=fake) == {CELL: without(CELL, None)}
-    assert run_cells([CELL], tmp_path, 1, print, measure=fake, needs="fid_fresh") == {CELL: fake(CELL, None)}
-    assert read_cells(tmp_path / CELLS) == {CELL.key: fake(CELL, None)}
+    assert run_cells([CELL], tmp_path, 1, print, measure=fake) == {CELL: without(CELL)}
+    assert run_cells([CELL], tmp_path, 1, print, measure=fake, needs="fid_fresh") == {CELL: fake(CELL)}
+    assert read_cells(tmp_path / CELLS) == {CELL.key: fake(CELL)}

@@ -9,16 +9,10 @@ import torch
 from matplotlib.image import imread
 
 from gedi.data import Scaler, load
-from gedi.experiments import cell_fits, scores
-from gedi.experiments.cell_fits import some
+from gedi.experiments import cell_fits, fig_landscapes, image_cells
+from gedi.experiments.cell_fits import of_representation, some
 from gedi.experiments.cells import Cell, CellData, cell_data
-from gedi.experiments.image_cells import ImageCell, measure_images
-from gedi.experiments.scores import (
-    of_foreign,
-    of_image_fit,
-    of_representation,
-    of_samples,
-)
+from gedi.experiments.image_cells import ImageCell, measure_images, of_foreign, of_image_fit, of_samples
 from gedi.report.images import tiled
 from gedi.training.guard import DivergedError
 from gedi.training.presets import preset
@@ -76,7 +70,7 @@ def test_everything_is_measured(oracle, tmp_path):
 
 
 def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(oracle, monkeypatch):
-    def fit(cell, data, models):
+    def fit(cell, data):
         return np.zeros_like(data.y_test), {"config": {}}, oracle
 
     oracle.has_clusters = False
@@ -117,10 +111,10 @@ def test_walks_that_end_in_another_cluster_are_counted(monkeypatch):
     ends = np.array(
         [[[-1.0, 0.0], [-2.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], [[1, 0], [-1, 0]]]
     )
-    monkeypatch.setattr(scores, "walk_paths", lambda model, x, n, seed: ends)
+    monkeypatch.setattr(fig_landscapes, "walk_paths", lambda model, x, n, seed: ends)
     model = SimpleNamespace(predict=lambda x: (x[:, 0] > 0).astype(int))
     data = CellData(np.zeros((4, 2)), np.zeros((4, 2)), np.zeros(4, dtype=int))
-    assert scores.of_walks(Cell("moons", 2), model, data) == {"walk_crossing": 0.5}
+    assert fig_landscapes.of_walks(Cell("moons", 2), model, data) == {"walk_crossing": 0.5}
 
 
 def test_foreign_images_are_those_of_the_two_other_test_sets(oracle):
@@ -139,7 +133,9 @@ def test_distances_grow_from_images_to_noise_and_too_few_samples_have_none(image
     distances = [numbers[f"small_net_frechet_{name}"] for name in ("real", "buffer", "noise")]
     assert distances == sorted(distances)
     assert 0 <= numbers["recognised_buffer"] <= 1 and "small_net_frechet_fresh" not in numbers
-    assert scores.recogniser_of("svhn", SVHN.rows, SVHN.seed) is scores.recogniser_of("svhn", SVHN.rows, SVHN.seed)
+    assert image_cells.recogniser_of("svhn", SVHN.rows, SVHN.seed) is image_cells.recogniser_of(
+        "svhn", SVHN.rows, SVHN.seed
+    )
 
 
 def test_fid_is_measured_if_the_weights_are_named(monkeypatch):
@@ -149,8 +145,8 @@ def test_fid_is_measured_if_the_weights_are_named(monkeypatch):
         calls.append((len(real), len(fake), path))
         return 200.0 + len(fake)
 
-    monkeypatch.setattr(scores, "inception_fid", fid)
-    monkeypatch.setenv(scores.INCEPTION, "inception.pth")
+    monkeypatch.setattr(image_cells, "inception_fid", fid)
+    monkeypatch.setenv(image_cells.INCEPTION, "inception.pth")
     x = np.random.default_rng(0).integers(0, 256, (9, 16, 16, 3), dtype=np.uint8)
     numbers = of_samples(SVHN, {"buffer": x[:4], "fresh": x[:3]}, CellData(x, x, np.zeros(9, dtype=int)))
     assert (numbers["fid_buffer"], numbers["fid_fresh"]) == (204.0, 203.0)

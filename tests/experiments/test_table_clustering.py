@@ -8,7 +8,7 @@ import pytest
 from gedi.errors import ConfigError, DataError
 from gedi.experiments import EXPERIMENTS
 from gedi.experiments.cell_fits import CELLS, read_cells
-from gedi.experiments.table_clustering import SUITE_METHODS, find_sets
+from gedi.experiments.table_clustering import CONTROLS, SUITE_METHODS, find_sets
 
 TABLE = EXPERIMENTS["table-clustering"]
 
@@ -35,16 +35,18 @@ def test_it_has_the_scores_of_all_methods_their_mean_and_their_rank(suite, tmp_p
     fake_fits(lambda cell, y: scored.append(len(y)) or np.arange(len(y)) % 2)  # GEDI fails
     outcome = TABLE.run("smoke", None, tmp_path / "out", 1, print, data=suite)
     rows = {row[0]: dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows}
-    assert list(rows) == ["clear", "noisy", "mean ARI", "mean rank"] and scored == [60, 54]  # noise is not scored
+    assert list(rows) == ["clear", "noisy", "mean ARI", "mean rank"] and set(scored) == {60, 54}  # noise is not scored
     assert rows["clear"]["rows"] == "60 x 2" and rows["clear"]["k"] == "2"
     assert rows["clear"]["k-means"] == rows["clear"]["GMM"] == "1.00" and rows["mean ARI"]["Ward"] == "1.000"
     assert rows["mean rank"]["GEDI"] == "6.00"
     assert rows["mean rank"]["k-means"] == rows["mean rank"]["GMM"]  # ties share a rank
+    control = [rows[name]["GEDI, no density"] for name in rows]
+    assert control[2] == rows["mean ARI"]["GEDI"] and control[3] == ""  # it fails as GEDI does, and has no rank
     assert rows["clear"]["GEDI, own k"].startswith("2: ") and rows["mean rank"]["GEDI, own k"] == "2 of 2"
-    assert len(read_cells(tmp_path / "out" / CELLS)) == 2 * len(SUITE_METHODS)  # the same number, so the same fit
+    assert len(read_cells(tmp_path / "out" / CELLS)) == 2 * len((*SUITE_METHODS, *CONTROLS))  # own k: the same fit
     again = []
     TABLE.run("smoke", None, tmp_path / "out", 1, again.append, data=suite)
-    assert any("12 of 12 fits are already" in line for line in again)
+    assert any("16 of 16 fits are already" in line for line in again)
 
 
 def test_the_folder_is_looked_for_among_the_data(suite, tmp_path, fake_fits, monkeypatch):

@@ -16,7 +16,8 @@ from PIL import Image
 from gedi import GEDI, runs
 from gedi.data.customers import CITIES, customers
 from gedi.errors import DataError
-from gedi.explore import answers, uploads
+from gedi.explore import site as site_module
+from gedi.explore import uploads
 from gedi.explore.uploads import rows_of
 
 ROWS = np.array([[-3.0, -3.0], [3.0, 3.0], [500.0, -500.0]])
@@ -217,7 +218,7 @@ def test_only_the_first_of_many_rows_are_answered(talk, monkeypatch):
 
 
 def test_only_the_first_of_many_images_are_sent_back(talk_images, monkeypatch):
-    monkeypatch.setattr(answers, "PICTURES", 2)
+    monkeypatch.setattr(site_module, "PICTURES", 2)
     _, said = talk_images.ask(saved(np.save, np.zeros((3, 8, 8, 3), dtype=np.uint8)))
     assert [row["picture"] is None for row in said["rows"]] == [False, False, True]
 

@@ -1,5 +1,7 @@
 """One small density of every kind."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -15,7 +17,7 @@ from gedi.nets import (
     Prototypes,
     VaeDensity,
 )
-from gedi.objectives.contrastive import negative_squared_distance
+from gedi.objectives.contrastive import contrastive_log_density
 
 SUPPORT = (torch.full((2,), -2.0), torch.full((2,), 2.0))
 
@@ -39,9 +41,8 @@ def make(kind: str, seed: int = 0, support=SUPPORT, sharpen: float = 1.0) -> Den
         density = EnergyDensity(energy, support=support)
     elif kind == "contrastive":
         bank = rows(5, 4, seed=9, dtype=torch.float32)
-        density = ContrastiveDensity(
-            head(normalise=False), bank, similarity=negative_squared_distance, tau=2.0, support=support
-        )
+        marginal = partial(contrastive_log_density, tau=2.0, similarity="negative_squared_distance")
+        density = ContrastiveDensity(head(normalise=False), bank, marginal=marginal, support=support)
     elif kind == "cluster":
         density = ClusterDensity(head(Prototypes(1, 3, 4), normalise=True), tau=0.3, support=support)
     elif kind == "flow":

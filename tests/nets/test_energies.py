@@ -1,12 +1,14 @@
 """The energy-based densities: u^T enc(x), Eq. 9 and JEM's, and how they learn from samples."""
 
+from functools import partial
+
 import pytest
 import torch
 from safetensors.torch import load, save
 from torch import nn
 
 from gedi.nets import ClusterDensity, ContrastiveDensity, EnergyDensity, GediNet, MLPEncoder
-from gedi.objectives.contrastive import SIMILARITIES, contrastive_log_density, negative_squared_distance
+from gedi.objectives.contrastive import SIMILARITIES, contrastive_log_density
 from gedi.objectives.generative import contrastive_divergence
 
 KINDS = ["energy", "contrastive", "cluster"]
@@ -15,6 +17,11 @@ SUPPORT = (torch.full((2,), -2.0), torch.full((2,), 2.0))
 
 def rows(n=16, d=2, seed=0, dtype=torch.float64):
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def by(name, *, tau):
+    """Eq. 9 with this similarity."""
+    return partial(contrastive_log_density, tau=tau, similarity=name)
 
 
 # Learning from samples (Eq. 12)
@@ -69,7 +76,7 @@ def test_gedinet_reads_its_heads_in_eval_mode_and_restores_every_mode(kind):
     def density(net, support):
         if kind == "cluster":
             return ClusterDensity(net.scores)
-        return ContrastiveDensity(net.embed, torch.eye(3), similarity=negative_squared_distance)
+        return ContrastiveDensity(net.embed, torch.eye(3), marginal=by("negative_squared_distance", tau=0.1))
 
     sizes = {"representation": 4, "embedding": 3, "projector_hidden": 4, "n_clusters": 2}
     net, x = GediNet(MLPEncoder(2, [16, 8], 4), density=density, **sizes).train(), rows(dtype=torch.float32)
@@ -104,7 +111,7 @@ def test_the_energy_of_gedinet_is_the_one_of_its_parts(support):
 
 def test_contrastive_density_is_equation_9_on_numbers():
     bank = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
-    density = ContrastiveDensity(nn.Identity(), bank, similarity=negative_squared_distance, tau=0.5)
+    density = ContrastiveDensity(nn.Identity(), bank, marginal=by("negative_squared_distance", tau=0.5))
     x = torch.tensor([[0.0, 0.0], [3.0, 4.0]])  # squared distances 0 and 1, 25 and 20
     expected = torch.tensor([1 + torch.exp(torch.tensor(-2.0)).item(), 0]).log()
     expected[1] = -40 + torch.log1p(torch.exp(torch.tensor(-10.0)))
@@ -112,10 +119,10 @@ def test_contrastive_density_is_equation_9_on_numbers():
 
 
 @pytest.mark.parametrize("name", list(SIMILARITIES))
-def test_contrastive_density_is_the_objectives_own(name):
-    density = ContrastiveDensity(nn.Identity(), rows(6, 3, seed=1), similarity=SIMILARITIES[name], tau=0.2)
+def test_contrastive_density_sums_over_its_bank(name):
+    density = ContrastiveDensity(nn.Identity(), rows(6, 3, seed=1), marginal=by(name, tau=0.2))
     x = rows(4, 3)
-    expected = contrastive_log_density(x, density.bank, tau=0.2, similarity=name)
+    expected = sum(torch.exp(SIMILARITIES[name](x, z[None])[:, 0] / 0.2) for z in density.bank).log()
     assert torch.allclose(density.log_density(x), expected, atol=1e-12)
 
 

@@ -96,7 +96,7 @@ def test_rivals_and_labels_are_one_click_away_on_the_same_map(opened, moons_run)
     page.get_by_role("button", name="k-means").click()
     wait_until(page, f"{traces}.every(([name, size, text]) => text.includes('k-means: cluster'))")
     assert sum(groups()) == rows and groups() != own
-    assert re.fullmatch(r"k-means puts \d+\s% of the rows .*", page.locator("[data-note=map]").inner_text())
+    assert re.fullmatch(r"k-means puts \d+% of the rows .*", page.locator("[data-note=map]").inner_text())
     assert page.get_by_role("button", name="k-means").get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="labels").click()
     wait_until(page, f"{traces}.every(([name]) => !name.startsWith('cluster'))")

@@ -3,13 +3,13 @@
 import json
 import shlex
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
 from gedi.cli import build_parser, main, training_flags
 from gedi.report.rerun import rerun_of
-from gedi.report.run_view import read_run
-from gedi.report.summary import summary
+from gedi.report.run_view import read_run, summary
 
 GRADES = {"good", "fair", "poor", "not graded"}
 
@@ -75,9 +75,10 @@ def test_a_preset_is_called_by_its_name(home, moons):
 def test_a_name_that_is_a_command_stays_a_name(moons_run, tmp_path, monkeypatch):
     copy = shutil.copytree(moons_run, tmp_path / "run; rm -r x")
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(rerun_of(copy, {}, 2).fit())
+    words = shlex.split(rerun_of(copy, {}, None).fit())
     assert words[words.index("--out") + 1] == "run; rm -r x-2"
 
 
 def test_a_run_without_a_plan_leaves_the_data_to_the_reader(tmp_path):
-    assert rerun_of(tmp_path / "run", {}, 3).fit().startswith("gedi fit DATA --n-clusters 3 --out ")
+    model = SimpleNamespace(n_clusters=3)
+    assert rerun_of(tmp_path / "run", {}, model).fit().startswith("gedi fit DATA --n-clusters 3 --out ")

@@ -116,6 +116,13 @@ def test_a_trial_run_is_not_graded_and_says_why():
     assert levels(replace(FINE, iterations=TOO_SHORT)) == levels(FINE)
 
 
+def test_more_training_within_a_time_budget_is_a_longer_budget():
+    rerun = Rerun("photos", 4, minutes=3.0, settings=to_dict(TrainingConfig()))
+    advice = {judgement.ability: judgement.advice for judgement in judge(replace(FINE, keeps_noise=0.0), rerun)}
+    assert "--minutes 9 " in advice["clusters"] and "iterations" not in advice["clusters"]
+    assert "--minutes 3 " in rerun.fit(n_clusters=5)
+
+
 def test_every_remedy_is_a_command_that_the_command_line_takes():
     warnings = [("L_DI is 2.", "x"), ("DAM's walks end.", "x"), ("1 of 4 clusters has no rows.", "x")]
     bad = replace(

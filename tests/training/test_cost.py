@@ -60,7 +60,7 @@ def test_a_budget_of_time_scales_both_steps_alike():
     for minutes, expected in ((30 / 60 + 7.5, (50, 200)), (30 / 60 + 30, (200, 800)), (1e5, (1000, 4000))):
         iterations, scaled = whole.within(minutes, config)
         assert iterations == expected and scaled.seconds == pytest.approx(30 + expected[0] + 2 * expected[1])
-    with pytest.raises(ConfigError, match=r"even 5 % of 100 \+ 400 .* takes about 75 s\. Use --minutes 1\.4 or more"):
+    with pytest.raises(ConfigError, match=r"even 5% of 100 \+ 400 .* takes about 75 s\. Use --minutes 1\.4 or more"):
         whole.within(1, config)
     assert whole.within(1.4, config)
     config.step1.iterations = 0

@@ -54,7 +54,7 @@ def test_without_warm_up_and_decay_the_rate_is_constant():
 
 def test_the_optimiser_follows_the_schedule(make_engine, tiny):
     run = make_engine(tiny(step1__iterations=20, step1__learning_rate=0.5))
-    seen = [run.state.optimiser.param_groups[0]["lr"] for _ in run.stage("step1", run.config.step1)]
+    seen = [run.state.optimiser.learning_rate for _ in run.stage("step1", run.config.step1)]
     assert seen == pytest.approx([0.5 * rate(i, run.config.step1) for i in range(20)])
 
 
@@ -85,7 +85,7 @@ def test_a_stage_whose_curve_has_settled_gets_the_rest_of_its_schedule(make_engi
     run = settling(make_engine, tiny, step2__decay_from=0.5)
     rates = []
     for _ in run.stage("step2", run.config.step2, turn=0.5):
-        rates.append(run.state.optimiser.param_groups[0]["lr"])
+        rates.append(run.state.optimiser.learning_rate)
         anything = sum(p.sum() for p in run.state.net.parameters())
         run.descend({"clustering_augment": Loss(0 * anything + 0.3, 1.0, judges=torch.tensor([0.3]))})
     assert len(rates) == 400  # four looks, 50 iterations apart, and as many again

@@ -38,9 +38,9 @@ def test_a_log_has_a_line_now_and_then_and_one_at_the_end_of_every_part(clock):
     doing = "fitting the density"
     places = [(i, doing, i, 40) for i in range(1, 41)] + [(41, "choosing")] + [(42, "finding clusters", 3, 3)]
     assert shown(clock, False, *places).splitlines() == [
-        "fitting the density, 12 %, 35 s left",
-        "fitting the density, 37 %, 25 s left",
-        "fitting the density, 87 %, 5 s left",
+        "fitting the density, 12%, 35 s left",
+        "fitting the density, 37%, 25 s left",
+        "fitting the density, 87%, 5 s left",
         "fitting the density: done, 40 iterations in 39 s",
         "finding clusters: done, 3 iterations in 0 s",
     ]
@@ -49,14 +49,14 @@ def test_a_log_has_a_line_now_and_then_and_one_at_the_end_of_every_part(clock):
 def test_a_terminal_has_one_line_that_is_rewritten(clock):
     doing = "finding clusters"
     text = shown(clock, True, (0.5, doing, 1, 10), (0.6, doing, 2, 10), (4.5, doing, 5, 10), (5.5, "saving"))
-    assert "finding clusters, 10 %" in text and "\x1b[2Kfinding clusters, 50 %, 5 s left" in text
-    assert "20 %" not in text  # too soon after the one before
+    assert "finding clusters, 10%" in text and "\x1b[2Kfinding clusters, 50%, 5 s left" in text
+    assert "20%" not in text  # too soon after the one before
     assert "\x1b[2Ksaving" in text and text.endswith("\x1b[2K")
 
 
 def test_time_left_is_counted_from_where_a_run_was_resumed(clock):
     text = shown(clock, True, (0.5, "a", 500, 600), (10.5, "a", 550, 600))
-    assert "a, 83 %\r" in text and "a, 91 %, 10 s left" in text
+    assert "a, 83%\r" in text and "a, 91%, 10 s left" in text
 
 
 def test_a_part_that_ends_early_is_done_when_its_total_says_so(clock):

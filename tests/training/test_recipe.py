@@ -133,7 +133,7 @@ def test_heads_compete_and_then_one_goes_on_alone(make_engine, tiny):
         if run.state.iteration == 3:
             choice.choose_clusters(run)
             # Adam goes on with momentum; without it, what has no gradient stays.
-            run.state.optimiser.state.clear()
+            run.state.optimiser.moments.clear()
         before = run.state.net.clusters.weight.clone(), run.state.net.neutral.weight.clone()
         run.descend(recipe.all_losses(run, batch))
         heads = (run.state.net.clusters.weight != before[0]).flatten(1).any(1)

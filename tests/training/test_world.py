@@ -117,6 +117,7 @@ def test_more_processes_than_asked_for_are_refused(monkeypatch, found):
         monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match="--devices 1 and --nodes 1 mean 1"):
         World()
+    assert World(alone=True).size == 1  # as in the trial that tells what a run will cost
 
 
 @pytest.mark.slow

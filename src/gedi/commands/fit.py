@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -166,6 +167,7 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
     """Train, which every process of a run does; then the first one saves the model and writes the report."""
     from gedi import runs
     from gedi.evaluation import label_scores
+    from gedi.report.rerun import from_here
     from gedi.training.fit import fit_prepared
     from gedi.training.guard import DivergedError
     from gedi.training.journal import Hooks, progress_line
@@ -191,7 +193,7 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
             hooks = Hooks(report, log, runs.Checkpoints(folder), save_every, should_stop)
             model = fit_prepared(ready, seed=plan.seed, world=world, hooks=hooks)
     except (StoppedError, ProcessLostError) as error:
-        raise type(error)(f"{error} Resume with: gedi resume {folder}") from error
+        raise type(error)(f"{error} Resume with: {shlex.join(['gedi', 'resume', str(folder)])}") from error
     except DivergedError as error:
         if world.is_main:
             runs.write_results(folder, about | {"diverged": str(error), "guard": error.events})
@@ -203,7 +205,8 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
         results = runs.save(model, folder, about | {"scores": label_scores(model, rows, data.y)})
         say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
         write_run_report(folder, (model, results, data))
-        say(out, f"next: gedi predict {folder} {plan.data} --out clusters.csv")
+        again = ["gedi", "predict", str(folder), from_here(plan.data), "--out", "clusters.csv"]
+        say(out, f"next: {shlex.join(again)}")
 
 
 def _hardware(args: argparse.Namespace, before: Hardware) -> Hardware:
@@ -267,8 +270,8 @@ def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Pl
 
     say(err, "timing a few iterations of each stage to estimate the cost")
     what = _size(ready, given)
-    # Several processes start later; until then the trial runs in this one, on the CPU.
-    world = World(plan.hardware) if plan.hardware.processes == 1 else None
+    # Several processes connect later; until then the trial runs in this one, on the CPU.
+    world = World(plan.hardware) if plan.hardware.processes == 1 else World(alone=True)
     try:
         cost = estimate(ready, world)
     except DivergedError as error:
@@ -293,4 +296,5 @@ def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Pl
 def _size(ready: Prepared, given: int) -> str:
     shape, (n, d) = ready.image_shape, ready.rows.shape
     count = f"{n:,}" if n == given else f"a random {n:,} of {given:,}"
-    return f"{count} rows x {d}" if shape is None else f"{count} images of {'x'.join(map(str, shape))}"
+    columns = f"{d:,} feature{'' if d == 1 else 's'}"
+    return f"{count} rows of {columns}" if shape is None else f"{count} images of {'x'.join(map(str, shape))}"

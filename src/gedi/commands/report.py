@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gedi.commands.predict import load_checked
-from gedi.commands.terminal import err, out, say
+from gedi.commands.terminal import err, leave, out, say
 from gedi.errors import ConfigError, GediError, RunError
 
 if TYPE_CHECKING:
@@ -22,15 +20,13 @@ if TYPE_CHECKING:
     from gedi.training.model import TrainedModel
 
 PAGE, SUMMARY, COMPARISON_PAGE = "report.html", "report.json", "gedi-comparison.html"
-LISTED = 20  # clusters that `gedi fit` lists
 
 
 def run_report(args: argparse.Namespace) -> None:
     from gedi.report.comparison import MOST_RUNS, comparison_page
     from gedi.report.page import write_page
     from gedi.report.run_page import run_page
-    from gedi.report.run_view import read_run
-    from gedi.report.summary import write_summary
+    from gedi.report.run_view import read_run, write_summary
 
     folders = [Path(folder) for folder in args.models]
     if len(folders) > MOST_RUNS:
@@ -69,10 +65,7 @@ def run_explore(args: argparse.Namespace) -> None:
             server.serve_forever()
         except KeyboardInterrupt:
             say(err, "gedi explore has stopped")
-    # End the process here: in Python's normal shutdown, a torch thread may abort it, and nothing is left to save.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    leave(0)
 
 
 def write_run_report(folder: Path, ended: tuple[TrainedModel, dict[str, Any], Dataset] | None = None) -> None:
@@ -83,8 +76,7 @@ def write_run_report(folder: Path, ended: tuple[TrainedModel, dict[str, Any], Da
     from gedi.report.data_sample import sample_of, write_sample
     from gedi.report.page import write_page
     from gedi.report.run_page import run_page
-    from gedi.report.run_view import read_run, view_of
-    from gedi.report.summary import write_summary
+    from gedi.report.run_view import read_run, view_of, write_summary
 
     try:
         if ended is None:
@@ -102,14 +94,14 @@ def write_run_report(folder: Path, ended: tuple[TrainedModel, dict[str, Any], Da
 
 
 def say_clusters(run: RunView) -> None:
-    """Say how the clusters are graded, how large each is, and what sets it apart; nothing if there are none."""
-    from gedi.report.answer import cluster_lines
+    """Say how the clusters are graded and why, how large each is, and what sets it apart; nothing if there are none."""
     from gedi.report.look import percent
+    from gedi.report.run_page import LISTED, cluster_lines
 
-    if run.answers is None or run.clusters is None:
+    if not (lines := cluster_lines(run)):
         return
-    things, lines = "images" if run.kind == "images" else "rows", cluster_lines(run, run.answers)
-    say(out, f"clusters, graded without labels: {run.judgements[0].level}")
+    things, grade = "images" if run.kind == "images" else "rows", run.judgements[0]
+    say(out, f"clusters, judged without labels: {grade.level}. {grade.why}")
     for line in lines[:LISTED]:
         apart = "; ".join(f"{one.column} {one.text}" for one in line["apart"])
         say(out, f"  {line['cluster']}: {percent(line['share'])} of the {things}{': ' if apart else ''}{apart}")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import warnings
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gedi.data.columns import MISSING
-
-GAPS = MISSING | {"-", "--", "?", "#n/a", "<na>", "nat", "missing", "unknown"}  # in lower case
+MISSING = {"", "na", "n/a", "nan", "null", "none"}  # cells without a number, in lower case
+GAPS = MISSING | {"-", "--", "?", "#n/a", "<na>", "nat", "missing", "unknown"}  # ... or word
 NEARLY_ALL = 0.95  # share of the cells that must be numbers, or dates; the others become gaps
+MOST_DIGITS = 10  # after the decimal separator
 GUESSES = 20  # cells to guess a date's format from
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # in microseconds
 BETWEEN = " '’\u00a0\u202f"  # characters that group digits, besides comma and point
@@ -32,15 +32,6 @@ def pandas() -> Any:
     return pd
 
 
-class NumberFormat(NamedTuple):
-    """How a column writes its numbers."""
-
-    unit: str = ""  # '' if the cells are bare numbers
-    unit_first: bool = False  # '$ 5' rather than '5 EUR'
-    decimal: str = "."
-    digits: int = 0  # at most, after the decimal separator
-
-
 def text_of(column: Any) -> Any:
     """The cells of a pandas column as stripped text, with gaps as NA."""
     pd = pandas()
@@ -52,8 +43,19 @@ def text_of(column: Any) -> Any:
 # ---- numbers ----
 
 
-def number_format(cells: Any) -> NumberFormat | None:
-    """How these cells (text, no gaps) write numbers; None if they hold something else."""
+def number_in(cell: str) -> float | None:
+    """The number in a cell, NaN if it is missing, None if the cell holds anything else."""
+    cell = cell.strip()
+    if cell.lower() in MISSING:
+        return np.nan
+    try:
+        return None if "_" in cell else float(cell)  # float() also accepts 1_000
+    except ValueError:
+        return None
+
+
+def number_format(cells: Any) -> dict[str, Any] | None:
+    """How these cells (text, no gaps) write numbers, as fields of a `Column`; None if they hold something else."""
     parts = cells.str.extract(NUMBER)
     read = parts["digits"].notna()
     if not len(cells) or read.mean() < NEARLY_ALL:
@@ -70,7 +72,8 @@ def number_format(cells: Any) -> NumberFormat | None:
     if decimal is None:
         return None
     decimals = body.str.rpartition(decimal).pipe(lambda split: split[2].where(split[1] != "", "")).str.len()
-    return NumberFormat(str(unit), bool((before != "").any()), decimal, int(decimals.max()))
+    digits = None if decimals.max() > MOST_DIGITS or (parts["power"] != "").any() else int(decimals.max())
+    return {"unit": str(unit), "unit_first": bool((before != "").any()), "decimal": decimal, "digits": digits}
 
 
 def _decimal_separator(body: Any) -> str | None:
@@ -94,16 +97,16 @@ def _decimal_separator(body: Any) -> str | None:
     return "."
 
 
-def numbers(cells: Any, form: NumberFormat) -> np.ndarray:
+def numbers(cells: Any, unit: str, decimal: str) -> np.ndarray:
     """Cells (text, NA for gaps) as numbers; NaN for gaps and for anything that is not a number in this unit."""
     pd = pandas()
     parts = cells.str.extract(NUMBER)
     filled = parts.fillna("")
-    unit = filled["before"].str.strip() + filled["before2"] + filled["after"].str.strip()
-    grouping = "." if form.decimal == "," else ","
-    body = filled["digits"].str.replace(f"[{BETWEEN}{grouping}]", "", regex=True).str.replace(form.decimal, ".")
+    units = filled["before"].str.strip() + filled["before2"] + filled["after"].str.strip()
+    grouping = "." if decimal == "," else ","
+    body = filled["digits"].str.replace(f"[{BETWEEN}{grouping}]", "", regex=True).str.replace(decimal, ".")
     values = pd.to_numeric(filled["sign"] + body + filled["power"], errors="coerce")
-    known = parts["digits"].notna() & unit.isin(["", form.unit])
+    known = parts["digits"].notna() & units.isin(["", unit])
     return values.where(known).to_numpy(dtype=np.float64, na_value=np.nan)
 
 

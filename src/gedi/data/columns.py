@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from gedi.data.checks import did_you_mean, few
 from gedi.errors import DataError
 
-MISSING = {"", "na", "n/a", "nan", "null", "none"}  # cells of a text file, in lower case
-
 
 class NotPlainError(DataError):
-    """A table holds something other than plain numbers in UTF-8; its cells have to be interpreted."""
+    """A table holds something other than plain numbers; its cells have to be interpreted."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +33,20 @@ class Wanted:
         return [*([self.label] if self.label else []), *(self.features or []), *(self.dropped or [])]
 
 
+class Chosen(NamedTuple):
+    """The places of columns in a table."""
+
+    features: list[int]
+    label: int | None  # None: there are no labels
+
+
 def choose(
     names: list[str], wanted: Wanted, path: Path, categorical: Callable[[int], bool], *, left_out: Sequence[int] = ()
-) -> tuple[list[int], int | None]:
-    """Indices of the features, and of the labels if there are any; columns in ``left_out`` are neither."""
+) -> Chosen:
+    """Which columns are features or labels; those in ``left_out`` are neither."""
     for name in wanted.names:
         if name not in names:
-            raise no_such_column(path, name, names)
+            raise no_such_column(path, name, names, of_training=wanted.dropped is None and name != wanted.label)
     if wanted.features is None:
         gone = {*left_out, *(i for i, name in enumerate(names) if name in (wanted.dropped or ()))}
         label = _find_label(names, wanted.label, gone, categorical)
@@ -50,7 +56,7 @@ def choose(
         label = _find_label(names, wanted.label, set(kept), categorical)
     if not kept:
         raise DataError(f"{path} has no columns left besides labels and dropped columns: keep at least one.")
-    return kept, label
+    return Chosen(kept, label)
 
 
 def _find_label(names: list[str], wanted: str | None, gone: set[int], categorical: Callable[[int], bool]) -> int | None:
@@ -66,22 +72,6 @@ def _find_label(names: list[str], wanted: str | None, gone: set[int], categorica
     return None
 
 
-def number_in(cell: str) -> float | None:
-    """The number in a cell, NaN if it is missing, None if the cell holds anything else."""
-    cell = cell.strip()
-    if cell.lower() in MISSING:
-        return np.nan
-    try:
-        return None if "_" in cell else float(cell)  # float() also accepts 1_000
-    except ValueError:
-        return None
-
-
-def is_whole(value: float) -> bool:
-    """Whether a number may stand for a class; NaN is a missing label."""
-    return math.isnan(value) or value.is_integer()
-
-
 def encode_labels(y: np.ndarray, path: Path) -> tuple[np.ndarray, list[str] | None]:
     """Labels in int64: whole numbers as they are, anything else numbered in sorted order, with the list of classes."""
     if y.dtype.kind in "bui":
@@ -95,6 +85,14 @@ def encode_labels(y: np.ndarray, path: Path) -> tuple[np.ndarray, list[str] | No
     return numbers.astype(np.int64), [str(name) for name in classes]
 
 
+def check_names(names: Iterable[str], where: Path | str) -> list[str]:
+    """The names of a table's columns; refuses names that occur twice."""
+    listed = list(names)
+    if twice := sorted(name for name, count in Counter(listed).items() if count > 1):
+        raise DataError(f"{where} has several columns named {few(map(repr, twice))}: rename them.")
+    return listed
+
+
 def missing_labels(path: Path, count: int) -> DataError:
     return DataError(
         f"The label column of {path} has {count} missing values: "
@@ -102,14 +100,19 @@ def missing_labels(path: Path, count: int) -> DataError:
     )
 
 
-def no_such_column(path: Path, name: str, names: list[str]) -> DataError:
+def no_such_column(where: Path | str, name: str, names: list[str], *, of_training: bool) -> DataError:
     hint = did_you_mean(name, names, otherwise=f"its columns are {few(map(repr, names))}.")
-    return DataError(f"{path} has no column {name!r}: {hint}")
+    return DataError(f"{where} has no column {name!r}{', which training had' if of_training else ''}: {hint}")
 
 
-def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted) -> NotPlainError:
+def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted, *, has_header: bool) -> NotPlainError:
     """``held`` says what each column holds instead of numbers, by name."""
     first, what = next(iter(held.items()))
+    if not has_header:
+        return NotPlainError(
+            f"In {path}, {first} is not numeric (it holds {what}): remove it or encode it as numbers, or add a header "
+            "line and leave the column out by name."
+        )
     if wanted.dropped is None:
         which = f"column {first!r} is" if len(held) == 1 else f"the columns {few(map(repr, held))} are"
         fix = "it must hold numbers, as in training"

@@ -41,7 +41,8 @@ def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarra
     """
     suffix = path.suffix.lower()
     if suffix in tables.TABLE_SUFFIXES:
-        return mixed.plain_blocks(path, wanted, block_rows)
+        file = tables.open_table(path, wanted)
+        return (part.x for part in mixed.plain_blocks(file, wanted, block_rows(len(file.names))))
     if suffix not in (".npy", ".npz"):
         raise _unknown_kind(path)
     blocks = _npz_blocks(path, split) if suffix == ".npz" else array_blocks(streaming.open_numpy(path, mapped=True))

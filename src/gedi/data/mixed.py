@@ -5,24 +5,23 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gedi.data import tables
-from gedi.data.cell_values import pandas, text_of
+from gedi.data.cell_values import number_in, pandas
 from gedi.data.checks import few, image_shape_of
-from gedi.data.columns import NotPlainError, Wanted, encode_labels, missing_labels
+from gedi.data.columns import Chosen, NotPlainError, Wanted, not_numeric
 from gedi.data.dataset import Dataset
-from gedi.data.frames import open_frames, split_columns
 from gedi.data.recognition import numbers_rows, recognise
 from gedi.data.table_recipe import Surprises, TableRecipe, plain_recipe
+from gedi.data.tables import READ_ROWS, TableFile, open_table
 from gedi.errors import DataError
 
-READ_ROWS = 4096  # at a time
 # How to read a file in Python, by its ending; anything else, such as a folder of images, by `gedi.data.load`.
 READERS = {
     ".csv": "pandas.read_csv({})",
@@ -35,85 +34,110 @@ READERS = {
 
 @dataclass(frozen=True, eq=False)
 class TableBlock:
-    """Some rows in the order of the file, and the columns to write beside them."""
+    """Some rows in the order of the file, and what else the file holds about them."""
 
     x: np.ndarray
-    beside: Mapping[str, np.ndarray] = field(default_factory=dict)
+    beside: Mapping[str, np.ndarray] = field(default_factory=dict)  # columns to write beside them
+    labels: Any = None  # a pandas column, if there are any
+
+
+# ---- files ----
 
 
 def read_table(path: Path, wanted: Wanted) -> Dataset:
     """A whole table. Plain numbers without gaps are read as they are; other tables get a recipe, unless ``raw``."""
-    if wanted.raw or wanted.features is not None:
-        return _read_plain(path, wanted)
-    surprises = Surprises(str(path))  # not reported: the recipe is this table's own
+    file = open_table(path, wanted)
+    chosen, must_be_plain = file.choose(wanted), wanted.raw or wanted.features is not None
     try:
-        data = _read_plain(path, wanted)
+        data = _joined(file, _blocks(file, chosen, READ_ROWS, partial(_plain_rows, file, wanted)))
     except NotPlainError:
-        return _read_mixed(path, wanted, surprises)
-    names = data.feature_names
-    if np.isnan(data.x).any() or (names is not None and _has_ids(names, data.x)):
-        return _read_mixed(path, wanted, surprises)
-    return data if names is None else replace(data, table=plain_recipe(names, data.x))
+        if must_be_plain:
+            raise
+        return _read_mixed(file, chosen)
+    names = [file.names[i] for i in chosen.features]
+    if not must_be_plain and (np.isnan(data.x).any() or (file.has_header and _has_ids(names, data.x))):
+        return _read_mixed(file, chosen)
+    if not file.has_header:
+        return data
+    return replace(data, feature_names=names, table=None if must_be_plain else plain_recipe(names, data.x))
 
 
 def read_by_recipe(path: Path, wanted: Wanted, recipe: TableRecipe) -> Dataset:
-    """A whole table, read in the same way as the training table."""
-    wanted = replace(wanted, features=[column.name for column in recipe.used])
-    surprises = Surprises(str(path))
-    try:
-        if not recipe.is_plain:
-            raise NotPlainError
-        data = _read_plain(path, wanted)
-        data = replace(data, x=recipe.filled(data.x, surprises), feature_names=recipe.features, table=recipe)
-    except NotPlainError:
-        data = _read_mixed(path, wanted, surprises, recipe)
-    surprises.warn()
-    return data
+    """A whole table, read in the same way as the training table; ``wanted`` names the columns that the recipe uses."""
+    file = open_table(path, wanted)
+    data = _joined(file, recipe_blocks(file, wanted, recipe, READ_ROWS))
+    return replace(data, feature_names=recipe.features, table=recipe)
 
 
-def read_frame(frame: Any, where: str) -> tuple[Any, TableRecipe]:
-    """The rows [n, d] of a data frame, and their recipe; frames of plain numbers without gaps come back unchanged."""
-    is_numeric = pandas().api.types.is_numeric_dtype
-    if all(map(is_numeric, frame.dtypes)) and len(frame) and not frame.isna().to_numpy().any():
-        names = [str(name) for name in frame.columns]
-        values = frame.to_numpy(dtype=np.float64)
-        if np.isfinite(values).all() and not _has_ids(names, values):
-            return frame, plain_recipe(names, values)
-    recipe = recognise(frame, where)
-    return recipe.encode(frame, Surprises(where)), recipe
-
-
-def plain_blocks(path: Path, wanted: Wanted, block_rows: Callable[[int], int]) -> Iterator[np.ndarray]:
-    """A table of plain numbers, in blocks without labels."""
-    table = replace(tables.open_table(path, wanted), label=None)
-    return (values for values, _ in table.blocks(block_rows(len(table.features))))
+def plain_blocks(file: TableFile, wanted: Wanted, rows: int) -> Iterator[TableBlock]:
+    """A table of plain numbers, in blocks of at most so many rows."""
+    return _blocks(file, file.choose(wanted), rows, partial(_plain_rows, file, wanted))
 
 
 def recipe_blocks(
-    path: Path, wanted: Wanted, recipe: TableRecipe, block_rows: Callable[[int], int], *, keep: bool = False
+    file: TableFile, wanted: Wanted, recipe: TableRecipe, rows: int, *, keep: bool = False
 ) -> Iterator[TableBlock]:
     """A table, read like the training table, in blocks: each with its rows' ids or, with ``keep``, all its cells."""
-    wanted = replace(wanted, features=[column.name for column in recipe.used])
-    surprises = Surprises(str(path))
-    done = 0
-    if recipe.is_plain and not recipe.ids and not keep:
-        try:
-            for values in plain_blocks(path, wanted, block_rows):
-                yield TableBlock(recipe.filled(values, surprises))
-                done += len(values)
-        except NotPlainError:  # because of a cell further down: continue from there
-            pass
-        else:
-            surprises.warn()
-            return
-    file = open_frames(path, wanted)
-    for frame in file.blocks(block_rows(len(recipe.features))):
-        done, skipped = max(0, done - len(frame)), done
-        frame = frame.iloc[skipped:]
-        if len(frame):
-            beside = file.names if keep else [name for name in recipe.ids if name in file.names]
-            yield TableBlock(recipe.encode(frame, surprises), {name: cells_as_text(frame[name]) for name in beside})
+    names = [column.name for column in recipe.used]
+    beside = [i for i, name in enumerate(file.names) if keep or name in recipe.ids]
+    surprises = Surprises(str(file.path))
+
+    def encode(frame: Any) -> np.ndarray:
+        if recipe.is_plain and not file.has_header:  # then columns are told apart by their places
+            if frame.shape[1] != len(names):
+                raise DataError(
+                    f"{file.path} has {frame.shape[1]} features and no header line, but the run was trained on "
+                    f"{len(names)}: {few(map(repr, names))}."
+                )
+            frame = frame.set_axis(names, axis=1)
+        return recipe.encode(frame, surprises)
+
+    yield from _blocks(file, file.choose(wanted), rows, encode, beside)
     surprises.warn()
+
+
+def _blocks(
+    file: TableFile, chosen: Chosen, rows: int, encode: Callable[[Any], np.ndarray], beside: Sequence[int] = ()
+) -> Iterator[TableBlock]:
+    """Blocks of at most so many rows: their features by ``encode``, and the columns at the places ``beside``."""
+    features, label = chosen
+    first, last = len(features), len(features) + len(beside)
+    for frame in file.frames(rows, [*features, *beside, *([] if label is None else [label])]):
+        others = {name: cells_as_text(column) for name, column in frame.iloc[:, first:last].items()}
+        yield TableBlock(encode(frame.iloc[:, :first]), others, None if label is None else frame.iloc[:, -1])
+
+
+def _plain_rows(file: TableFile, wanted: Wanted, frame: Any) -> np.ndarray:
+    """The numbers in a data frame; if it holds anything else, an error that names all such columns."""
+    numbers = [file.numbers(frame.iloc[:, j]) for j in range(frame.shape[1])]
+    held: dict[str, str] = {}
+    for j in (j for j, values in enumerate(numbers) if values is None):
+        strange = (repr(str(cell)) for cell in frame.iloc[:, j] if number_in(str(cell)) is None)
+        held[str(frame.columns[j])] = next(strange, str(frame.dtypes.iloc[j]))
+    if held:
+        raise not_numeric(file.path, held, wanted, has_header=file.has_header)
+    return np.stack(numbers, axis=1)  # type: ignore[arg-type]
+
+
+def _joined(file: TableFile, blocks: Iterator[TableBlock]) -> Dataset:
+    """All rows of the blocks, with their labels and what is beside them."""
+    parts = list(blocks)
+    y, classes = None, None
+    if parts[0].labels is not None:
+        y, classes = file.labels(pandas().concat([part.labels for part in parts]))
+    ids = {name: np.concatenate([part.beside[name] for part in parts]) for name in parts[0].beside}
+    return Dataset(file.path.stem, np.concatenate([part.x for part in parts]), y, classes=classes, ids=ids or None)
+
+
+def _read_mixed(file: TableFile, chosen: Chosen) -> Dataset:
+    """A table of any content, by what its columns hold."""
+    frame, where = file.whole(), str(file.path)
+    features = frame.iloc[:, chosen.features]
+    recipe = recognise(features, where)
+    x = recipe.encode(features, Surprises(where))  # there are none: the recipe is this table's own
+    y, classes = (None, None) if chosen.label is None else file.labels(frame.iloc[:, chosen.label])
+    ids = {name: cells_as_text(frame[name]) for name in recipe.ids}
+    return Dataset(file.path.stem, x, y, recipe.features, classes=classes, table=recipe, ids=ids or None)
 
 
 def cells_as_text(column: Any) -> np.ndarray:
@@ -126,41 +150,25 @@ def cells_as_text(column: Any) -> np.ndarray:
     return column.astype("object").where(column.notna(), None).to_numpy()
 
 
-def _read_plain(path: Path, wanted: Wanted) -> Dataset:
-    table = tables.open_table(path, wanted)
-    blocks, cells = [np.empty((0, len(table.features)))], []
-    for values, labels in table.blocks(READ_ROWS):
-        blocks.append(values)
-        cells += labels
-    y, classes = (None, None) if table.label is None else table.labels(cells)
-    return Dataset(path.stem, np.concatenate(blocks), y, table.names, classes=classes)
-
-
 def _has_ids(names: list[str], rows: np.ndarray) -> bool:
     """Whether some of the columns, but not all, only number the rows."""
     found = [numbers_rows(name, rows[:, j]) for j, name in enumerate(names)]
     return any(found) and not all(found)
 
 
-def _read_mixed(path: Path, wanted: Wanted, surprises: Surprises, recipe: TableRecipe | None = None) -> Dataset:
-    """A table of any content, by the recipe or, without one, by what its columns hold."""
-    file = open_frames(path, wanted)
-    frame = file.whole()
-    features, label = split_columns(file, frame, wanted)
-    recipe = recipe or recognise(features, str(path))
-    x = recipe.encode(features, surprises)
-    y, classes = (None, None) if label is None else _labels(label, path)
-    ids = {name: cells_as_text(frame[name]) for name in recipe.ids if name in frame}
-    return Dataset(path.stem, x, y, recipe.features, classes=classes, table=recipe, ids=ids or None)
+# ---- Python ----
 
 
-def _labels(column: Any, path: Path) -> tuple[np.ndarray, list[str] | None]:
-    """Labels as whole numbers, and the words they stand for, if they are words."""
-    text = text_of(column)
-    if missing := int(text.isna().sum()):
-        raise missing_labels(path, missing)
-    numbers = pandas().to_numeric(text, errors="coerce")
-    return encode_labels(np.asarray(text.astype(object) if numbers.isna().any() else numbers.astype(float)), path)
+def read_frame(frame: Any, where: str) -> tuple[Any, TableRecipe]:
+    """The rows [n, d] of a data frame, and their recipe; frames of plain numbers without gaps come back unchanged."""
+    is_numeric = pandas().api.types.is_numeric_dtype
+    if all(map(is_numeric, frame.dtypes)) and len(frame) and not frame.isna().to_numpy().any():
+        names = [str(name) for name in frame.columns]
+        values = frame.to_numpy(dtype=np.float64)
+        if np.isfinite(values).all() and not _has_ids(names, values):
+            return frame, plain_recipe(names, values)
+    recipe = recognise(frame, where)
+    return recipe.encode(frame, Surprises(where)), recipe
 
 
 def as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gedi.data import cell_values as cells
-from gedi.data.checks import TOO_LARGE, few
+from gedi.data.checks import TOO_LARGE
+from gedi.data.columns import check_names
 from gedi.data.table_recipe import NO_ANSWER, OTHER, Column, TableRecipe
 from gedi.errors import DataError
 
@@ -28,17 +29,9 @@ TRUE_FALSE = [{"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"on", "
 TRUE_FALSE += [{"oui", "non"}, {"si", "no"}, {"sí", "no"}]
 
 
-def check_names(frame: Any, where: str) -> list[str]:
-    """The names of a data frame's columns; refuses names that occur twice."""
-    names = [str(name) for name in frame.columns]
-    if twice := sorted({name for name, count in Counter(names).items() if count > 1}):
-        raise DataError(f"{where} has several columns named {few(map(repr, twice))}: rename them.")
-    return names
-
-
 def recognise(frame: Any, where: str) -> TableRecipe:
     """What each column of a data frame holds; ``where`` names the frame in messages."""
-    names = check_names(frame, where)
+    names = check_names(map(str, frame.columns), where)
     if not len(frame):
         raise DataError(f"{where} has no rows: give at least two.")
     recipe = TableRecipe([column_of(frame.iloc[:, i], name) for i, name in enumerate(names)])
@@ -72,16 +65,11 @@ def column_of(column: Any, name: str) -> Column:
         return Column(name=name, kind="constant", why="empty", missing=1.0)
     if not isinstance(column.dtype, pd.CategoricalDtype):
         if (form := cells.number_format(known)) is not None:
-            more: dict[str, Any] = {"unit": form.unit, "unit_first": form.unit_first, "decimal": form.decimal}
-            return _numeric(name, cells.numbers(text, form), text, kind="number", digits=_digits(known, form), **more)
+            values = cells.numbers(text, form["unit"], form["decimal"])
+            return _numeric(name, values, text, kind="number", **form)
         if (shape := cells.date_format(known)) is not None:
             return _numeric(name, cells.days(text, shape), text, kind="date", format=shape)
     return _words(name, text)
-
-
-def _digits(known: Any, form: cells.NumberFormat) -> int | None:
-    """Digits after the decimal separator; None if they are too many, or if cells have powers of ten."""
-    return None if known.str.contains(r"\d[eE][+-]?\d").any() or form.digits > 10 else form.digits
 
 
 def _numeric(name: str, values: np.ndarray, text: Any, *, kind: Any, **more: Any) -> Column:

@@ -71,7 +71,7 @@ class Scaler:
         if x.dtype == np.uint8 and scale.ndim == 0 and (centre == centre[0]).all():  # the same numbers, looked up
             table = np.clip((np.arange(256.0) - centre[0]) / scale, -FAR, FAR).astype(np.float32)
             for start, block in row_blocks(x, max(1, NUMBERS_AT_ONCE // x.shape[1])):
-                scaled[start : start + len(block)] = table[block]
+                table.take(block, out=scaled[start : start + len(block)], mode="clip")  # "raise" would buffer
             return scaled
         done = 0
         for block in _float64_blocks(x):

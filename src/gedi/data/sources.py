@@ -71,7 +71,7 @@ def load(
     skip_broken: bool = False,
     as_values: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Dataset:
-    """Load a data set by name, or a file or a folder of images by path.
+    """Load a data set by name, or a file, an image or a folder of images by path.
 
     Toys (moons, circles, rings, ...) have `n` points, by default 2,000 to train and 1,000 to test; the test points come
     from `seed + 10_000`. addition has `n` images of MNIST, by default 3,000, drawn with `seed` in consecutive triplets
@@ -86,7 +86,7 @@ def load(
     `Dataset.table` says how; with `raw`, or if `columns` are named, it is refused. `table`, the recipe of another
     data set, reads new data in the same way.
 
-    Images of a folder are resized to `size` (32 by default; a pair is height, width). They have one channel if all are
+    Images are resized to `size` (32 by default; a pair is height, width). They have one channel if all are
     grey and three otherwise, unless `channels` is given. Files that cannot be read are an error, unless `skip_broken`
     leaves them out with a warning. Their pixels are bytes; `as_values`, if given, converts them.
     Sub-folders 'train' and 'test', if both exist, are the splits; other sub-folders are labels, unless
@@ -102,13 +102,21 @@ def load(
         raise DataError(f"{data} has no named columns, so {drop[0]!r} cannot be dropped.")
     if _is_name(data):
         return _named(str(data).lower(), split, n, seed)
+    if _is_picture(data):
+        return _one_picture(Path(data).expanduser(), size, channels, as_values)
     path, wanted = Path(data).expanduser(), Wanted(label_column, columns, drop, raw)
-    if table is not None and path.is_file() and path.suffix.lower() in tables.TABLE_SUFFIXES:
+    if path.is_dir():
+        inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
+        size, labels = pictures.SIZE if size is None else size, label_column != ""
+        found = pictures.read_folder(inside, size=size, channels=channels, labels=labels, skip_broken=skip_broken)
+        found = _subset(replace(found, name=path.resolve().name), n, seed)
+        return found if as_values is None else replace(found, x=as_values(found.x))
+    if not path.exists():
+        raise _not_found(data, path)
+    if table is not None and path.suffix.lower() in tables.TABLE_SUFFIXES:
+        wanted = replace(wanted, features=[column.name for column in table.used])
         return _subset(mixed.read_by_recipe(path, wanted, table), n, seed)
-    found = _subset(_from_path(data, split, wanted, size, channels, skip_broken), n, seed)
-    if found.files is not None and as_values is not None:
-        return replace(found, x=as_values(found.x))
-    return found
+    return _subset(files.read(path, split=split, wanted=wanted), n, seed)
 
 
 def stream(
@@ -132,7 +140,7 @@ def stream(
     their rows or, with `keep`, with all columns of the file.
     """
     path = Path(data).expanduser()
-    if _is_name(data) or not path.is_file():
+    if _is_name(data) or _is_picture(data) or not path.is_file():
         images: dict[str, Any] = {
             "size": size,
             "channels": channels,
@@ -141,14 +149,16 @@ def stream(
         }
         whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, **images)
         return Stream(whole.name, map(TableBlock, files.array_blocks(whole.x)), whole.files)
-    wanted = Wanted(label_column, columns, drop, raw=True)
     is_table = path.suffix.lower() in tables.TABLE_SUFFIXES
     if is_table and table is not None:
-        return Stream(path.stem, mixed.recipe_blocks(path, wanted, table, files.block_rows, keep=keep))
+        wanted = Wanted(label_column, [column.name for column in table.used], drop)
+        file, rows = tables.open_table(path, wanted), files.block_rows(len(table.features))
+        return Stream(path.stem, mixed.recipe_blocks(file, wanted, table, rows, keep=keep))
     if keep and not is_table:
         raise DataError(f"{data} has no named columns to keep: leave out --keep.")
     if keep:
         raise DataError(f"The run does not know the columns of its training table, so those of {data} cannot be kept.")
+    wanted = Wanted(label_column, columns, drop, raw=True)
     return Stream(path.stem, map(TableBlock, files.read_blocks(path, split=split, wanted=wanted)))
 
 
@@ -185,6 +195,23 @@ def _count_npz_rows(path: Path) -> int:
 
 def _is_name(data: str | Path) -> bool:
     return isinstance(data, str) and data.lower() in NAMES
+
+
+def _is_picture(data: str | Path) -> bool:
+    path = Path(data).expanduser()
+    return path.suffix.lower() in pictures.PICTURE_SUFFIXES and path.is_file()
+
+
+def _one_picture(
+    path: Path,
+    size: int | tuple[int, int] | None,
+    channels: int | None,
+    as_values: Callable[[np.ndarray], np.ndarray] | None,
+) -> Dataset:
+    """A single image, read like those of a folder."""
+    size = pictures.SIZE if size is None else size
+    found = pictures.read_folder(path.parent, size=size, channels=channels, labels=False, only=path.name)
+    return replace(found, name=path.stem, x=found.x if as_values is None else as_values(found.x))
 
 
 def _named(name: str, split: str, n: int | None, seed: int) -> Dataset:
@@ -234,26 +261,6 @@ def _named_images(name: str, split: str) -> Dataset:
         )
     x, y = there.read()
     return Dataset(name, x, y, None, x.shape[1:])
-
-
-def _from_path(
-    data: str | Path,
-    split: str,
-    wanted: Wanted,
-    size: int | tuple[int, int] | None,
-    channels: int | None,
-    skip_broken: bool,
-) -> Dataset:
-    path = Path(data).expanduser()
-    if path.is_dir():
-        inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
-        size = pictures.SIZE if size is None else size
-        labels = wanted.label != ""
-        found = pictures.read_folder(inside, size=size, channels=channels, labels=labels, skip_broken=skip_broken)
-        return replace(found, name=path.resolve().name)
-    if not path.exists():
-        raise _not_found(data, path)
-    return files.read(path, split=split, wanted=wanted)
 
 
 def _not_found(data: str | Path, path: Path) -> DataError:

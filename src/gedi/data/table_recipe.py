@@ -12,14 +12,14 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from gedi.data import cell_values as cells_
-from gedi.data.checks import did_you_mean, few
+from gedi.data.checks import few
+from gedi.data.columns import no_such_column
 from gedi.errors import DataError, warn_user
 from gedi.settings import Share, make
 
 Kind = Literal["number", "date", "category", "boolean", "id", "text", "constant"]
 NUMERIC, WORDS = ("number", "date"), ("category", "boolean")  # kinds that become features
 OTHER, NO_ANSWER = "other", "missing"  # levels for rare words, and for many gaps
-MOST_DIGITS = 10
 DATE_FORMAT = re.compile(r"^(?=.*%)([^%]|%[A-Za-z%]){1,60}$")  # no widths: %999999999d would fill memory
 
 
@@ -43,7 +43,7 @@ class Column:
     def __post_init__(self) -> None:
         if self.kind in NUMERIC and (self.fill is None or not math.isfinite(self.fill)):
             raise ValueError(f"the column {self.name!r} has no number to fill gaps with")
-        if self.digits is not None and not 0 <= self.digits <= MOST_DIGITS:
+        if self.digits is not None and not 0 <= self.digits <= cells_.MOST_DIGITS:
             raise ValueError(f"the column {self.name!r} has an impossible number of digits")
         if self.kind == "date" and not DATE_FORMAT.match(self.format):
             raise ValueError(f"the column {self.name!r} has no date format")
@@ -88,7 +88,7 @@ class Column:
             value = round(value, self.digits)
         if self.is_plain:
             return int(value) if self.digits == 0 else value
-        text = f"{value:.{MOST_DIGITS}g}" if self.digits is None else f"{value:.{self.digits}f}"
+        text = f"{value:.{cells_.MOST_DIGITS}g}" if self.digits is None else f"{value:.{self.digits}f}"
         text = text.replace(".", self.decimal)
         return f"{self.unit} {text}".strip() if self.unit_first else f"{text} {self.unit}".strip()
 
@@ -98,7 +98,7 @@ class Column:
         if self.kind in WORDS:
             return self._encode_words(values, surprises)
         read, written = values
-        gaps = ~np.isfinite(read)
+        gaps = np.isnan(read)
         surprises.note_numbers(self, gaps, written)
         return np.where(gaps, self.fill or 0.0, read)[:, None]
 
@@ -169,8 +169,7 @@ class TableRecipe:
         names = [str(name) for name in frame.columns]
         for column in self.used:
             if column.name not in names:
-                hint = did_you_mean(column.name, names, otherwise=f"its columns are {few(map(repr, names))}.")
-                raise DataError(f"{surprises.where} has no column {column.name!r}, which training had: {hint}")
+                raise no_such_column(surprises.where, column.name, names, of_training=True)
         blocks = [column.encode(frame.iloc[:, names.index(column.name)], surprises) for column in self.used]
         return np.hstack(blocks) if blocks else np.empty((len(frame), 0))
 
@@ -207,15 +206,6 @@ class TableRecipe:
                 found[:, places] = rows[:, places] == column.fill
         return found
 
-    def filled(self, rows: np.ndarray, surprises: Surprises) -> np.ndarray:
-        """Plain rows with their gaps filled."""
-        gaps = np.isnan(rows)
-        if not gaps.any():
-            return rows
-        for j, column in enumerate(self.used):
-            surprises.note_numbers(column, gaps[:, j], None)
-        return np.where(gaps, [column.fill or 0.0 for column in self.used], rows)
-
     def state(self) -> list[dict[str, Any]]:
         """Plain lists and mappings, ready for JSON or YAML."""
         return [column.state() for column in self.columns]
@@ -247,11 +237,14 @@ def _values(column: Any, as_: Column) -> Any:
         return cells_.days_of(column), None
     if as_.kind == "number" and types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
         return column.to_numpy(dtype=np.float64, na_value=np.nan), None
+    if as_.is_plain:  # much faster than what may be needed below
+        numbers = [cells_.number_in(str(cell)) for cell in column]
+        if None not in numbers:
+            return np.array(numbers, dtype=np.float64), None
     text = cells_.text_of(column)
     if as_.kind == "date":
         return cells_.days(text, as_.format), text
-    form = cells_.NumberFormat(as_.unit, as_.unit_first, as_.decimal)
-    return cells_.numbers(text, form), text
+    return cells_.numbers(text, as_.unit, as_.decimal), text
 
 
 # -- unexpected cells --------------------------------------------------------------------------------------------------

@@ -1,9 +1,13 @@
-"""Tables in text and Parquet files, read a block of rows at a time: a file may be larger than memory."""
+"""Tables of any content in text, Parquet and Excel files, as pandas data frames of a block of rows at a time.
+
+A file may be larger than memory.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+import codecs
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from csv import Error as CsvError
 from csv import reader as csv_reader
 from dataclasses import dataclass
@@ -13,131 +17,135 @@ from typing import Any
 
 import numpy as np
 
-from gedi.data.checks import few
-from gedi.data.columns import (
-    MISSING,
-    NotPlainError,
-    Wanted,
-    choose,
-    encode_labels,
-    is_whole,
-    missing_labels,
-    not_numeric,
-    number_in,
-)
+from gedi.data.cell_values import MISSING, number_in, pandas
+from gedi.data.columns import Chosen, Wanted, check_names, choose, encode_labels, missing_labels
 from gedi.errors import DataError, warn_user
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".xlsx")
 UTF8 = "utf-8-sig"  # with or without a byte-order mark
-ROWS_TO_NAME = 10_000  # searched for further text columns once one is found, so that one message names them all
+READ_ROWS = 4096  # at a time
+ENCODING_BYTES = 1 << 20  # bytes read at a time to find the encoding
+UNPACKED_BYTES = 1 << 30  # of an Excel file, which is an archive
 
 
 @dataclass(frozen=True, eq=False)
-class Table(ABC):
-    """A file whose features and labels are known; its rows are still on disk."""
+class TableFile:
+    """An open table; its cells are still on disk, except those of an Excel file."""
 
     path: Path
-    names: list[str] | None  # of the features; None without a header
-    features: list[Any]  # their columns in the file
-    label: Any  # column of the labels; None without labels
+    names: list[str]  # of all columns; 'column 1', ... for those without a name
+    frames: Callable[[int, Sequence[int]], Iterator[Any]]  # of at most so many rows, with the columns at these places
+    is_text: bool = False  # numbers and dates are text, too
+    has_header: bool = True
 
-    @abstractmethod
-    def blocks(self, rows: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
-        """Features [n, d] in float64, NaN if missing, and the label cells, if any; at most ``rows`` rows at a time."""
+    def whole(self) -> Any:
+        """All rows in one data frame."""
+        return pandas().concat(list(self.frames(1 << 16, range(len(self.names)))), ignore_index=True)
 
-    @abstractmethod
-    def labels(self, cells: list[Any]) -> tuple[np.ndarray, list[str] | None]:
-        """The label cells of all rows as whole numbers, and the words they stand for, if they are words."""
+    def choose(self, wanted: Wanted) -> Chosen:
+        """Which columns are features or labels; without a header, all are features."""
+        if not self.has_header and not {*(wanted.features or ())} <= {*self.names}:
+            return Chosen(list(range(len(self.names))), None)
+        numbering = []
+        if wanted.raw and wanted.features is None and self.names[0] == "column 1" and self._counts_rows():
+            warn_user(f"Left out the first column of {self.path}: it only numbers the rows.")
+            numbering = [0]
+        return choose(self.names, wanted, self.path, self._holds_classes, left_out=numbering)
+
+    def labels(self, column: Any) -> tuple[np.ndarray, list[str] | None]:
+        """A pandas column of labels as whole numbers, and the words they stand for, if they are words."""
+        numbers = self.numbers(column)
+        if numbers is not None:
+            return encode_labels(numbers, self.path)
+        if column.map(pandas().api.types.is_list_like).any():
+            raise DataError(
+                f"In {self.path}, the label column {column.name!r} holds lists, not one label per row: save a number "
+                "or a word in each row, or leave the column out."
+            )
+        words = column.astype(str).str.strip()
+        if missing := int((column.isna() | words.str.lower().isin(MISSING)).sum()):
+            raise missing_labels(self.path, missing)
+        return encode_labels(np.array(words.tolist()), self.path)
+
+    def numbers(self, column: Any) -> np.ndarray | None:
+        """A pandas column as plain numbers, NaN for gaps; None if it holds anything else."""
+        if self.is_text:
+            values = [number_in(cell) for cell in column]
+            return None if None in values else np.array(values, dtype=np.float64)
+        is_numeric = pandas().api.types.is_numeric_dtype(column)
+        return column.to_numpy(dtype=np.float64, na_value=np.nan) if is_numeric else None
+
+    def _counts_rows(self) -> bool:
+        """Whether the first column has no name, and counts from 0."""
+        cells = (cell for frame in self.frames(READ_ROWS, [0]) for cell in frame.iloc[:, 0])
+        return self.has_header and all(str(cell) == str(i) for i, cell in enumerate(cells))
+
+    def _holds_classes(self, place: int) -> bool:
+        """Whether a column holds words, or only whole numbers."""
+        whole = True
+        for frame in self.frames(READ_ROWS, [place]):
+            numbers = self.numbers(frame.iloc[:, 0])
+            if numbers is None:
+                return True
+            whole = whole and bool((np.isnan(numbers) | (np.isfinite(numbers) & (numbers == np.round(numbers)))).all())
+        return whole
 
 
-def open_table(path: Path, wanted: Wanted) -> Table:
-    """Open a table of plain numbers, reading only as much as it takes to know its columns."""
-    if path.suffix.lower() == ".xlsx":
-        raise NotPlainError(f"{path} cannot be read as plain numbers: save it as .csv, or leave out --raw.")
-    return open_parquet(path, wanted) if path.suffix.lower() == ".parquet" else open_text(path, wanted)
+def open_table(path: Path, wanted: Wanted) -> TableFile:
+    """Open a table by its suffix, reading only as much as it takes to know its columns."""
+    if path.suffix.lower() == ".parquet":
+        return _open_parquet(path)
+    return _open_excel(path) if path.suffix.lower() == ".xlsx" else _open_text(path, wanted)
 
 
 # ---- text ----
 
 
-@dataclass(frozen=True, eq=False)
-class TextTable(Table):
-    """A .csv or .tsv file, with columns by number."""
-
-    wanted: Wanted
-
-    def blocks(self, rows: int) -> Iterator[tuple[np.ndarray, list[str]]]:
-        lines = text_lines(self.path, skip=0 if self.names is None else 1)
-        while some := list(islice(lines, rows)):
-            values = np.empty((len(some), len(self.features)))
-            for j, i in enumerate(self.features):
-                values[:, j] = [self._value(line[i], i) for line in some]
-            yield values, [] if self.label is None else [line[self.label].strip() for line in some]
-
-    def labels(self, cells: list[str]) -> tuple[np.ndarray, list[str] | None]:
-        if missing := sum(cell.lower() in MISSING for cell in cells):
-            raise missing_labels(self.path, missing)
-        numbers = [number_in(cell) for cell in cells]
-        return encode_labels(np.array(cells if None in numbers else numbers), self.path)
-
-    def _value(self, cell: str, column: int) -> float:
-        value = number_in(cell)
-        if value is None:
-            raise self._not_numeric(column, cell)
-        return value
-
-    def _not_numeric(self, column: int, cell: str) -> NotPlainError:
-        """An error that names all such columns at once."""
-        if self.names is None:
-            return NotPlainError(
-                f"In {self.path}, column {column + 1} is not numeric (it holds {cell!r}): remove it or encode it as "
-                "numbers, or add a header line and leave the column out by name."
-            )
-        held: dict[str, str] = {}
-        for line in islice(text_lines(self.path, skip=1), ROWS_TO_NAME):
-            for name, i in zip(self.names, self.features, strict=True):
-                if name not in held and number_in(line[i]) is None:
-                    held[name] = repr(line[i])
-        in_order = {name: held[name] for name in self.names if name in held}
-        return not_numeric(self.path, in_order or {self.names[self.features.index(column)]: repr(cell)}, self.wanted)
-
-
-def open_text(path: Path, wanted: Wanted) -> TextTable:
-    names = header_of(path, wanted)
-    first = next(text_lines(path))
-    if names is None:
-        return TextTable(path, None, list(range(len(first))), None, wanted)
-    numbering = []
-    if not first[0].strip() and wanted.features is None and _counts_rows(path):
-        if not wanted.raw:
-            raise NotPlainError(f"The first column of {path} only numbers the rows.")
-        warn_user(f"Left out the first column of {path}: it only numbers the rows.")
-        numbering = [0]
-    kept, label = choose(names, wanted, path, lambda i: _holds_classes(path, i), left_out=numbering)
-    return TextTable(path, [names[i] for i in kept], kept, label, wanted)
-
-
-def header_of(path: Path, wanted: Wanted, encoding: str = UTF8) -> list[str] | None:
-    """The names of the columns; None if the first line is a row."""
-    first = next(text_lines(path, encoding=encoding), None)
+def _open_text(path: Path, wanted: Wanted) -> TableFile:
+    encoding = encoding_of(path)
+    if wanted.raw and encoding != UTF8:
+        raise _not_utf8(path)
+    first = next(text_lines(path, encoding), None)
     if first is None:
         raise DataError(f"{path} is empty: there is nothing to read.")
-    if not _has_header(path, first, wanted, encoding):
-        for name in (wanted.label, *(wanted.dropped or ())):
-            if name:
-                raise DataError(f"{path} has no header line, so it has no column {name!r}.")
-        return None
-    if next(text_lines(path, skip=1, encoding=encoding), None) is None:
+    has_header = _has_header(path, first, wanted, encoding)
+    if has_header and next(text_lines(path, encoding, skip=1), None) is None:
         raise DataError(f"{path} has a header line but no rows: there is nothing to read.")
-    return [cell.strip() or f"column {i + 1}" for i, cell in enumerate(first)]
+    for name in () if has_header else (wanted.label, *(wanted.dropped or ())):
+        if name:
+            raise DataError(f"{path} has no header line, so it has no column {name!r}.")
+    names = [(cell.strip() if has_header else "") or f"column {i + 1}" for i, cell in enumerate(first)]
+
+    def frames(rows: int, places: Sequence[int]) -> Iterator[Any]:
+        lines = text_lines(path, encoding, skip=int(has_header))
+        columns = [names[i] for i in places]
+        while some := list(islice(lines, rows)):
+            yield pandas().DataFrame([[line[i] for i in places] for line in some], columns=columns, dtype="object")
+
+    return TableFile(path, names, frames, is_text=True, has_header=has_header)
 
 
-def _counts_rows(path: Path) -> bool:
-    """Whether the first column counts from 0."""
-    return all(line[0] == str(i) for i, line in enumerate(text_lines(path, skip=1)))
+def encoding_of(path: Path) -> str:
+    """UTF-8 or UTF-16, or else what Windows and older programs write in western Europe."""
+    with path.open("rb") as file:
+        start = file.read(2)
+        if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return "utf-16"
+        file.seek(0)
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            while block := file.read(ENCODING_BYTES):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            file.seek(0)
+            undefined = b"\x81\x8d\x8f\x90\x9d"  # bytes that latin-1 defines and cp1252 does not
+            blocks = iter(lambda: file.read(ENCODING_BYTES), b"")
+            return "latin-1" if any(set(block) & set(undefined) for block in blocks) else "cp1252"
+    return UTF8
 
 
-def text_lines(path: Path, *, skip: int = 0, encoding: str = UTF8) -> Iterator[list[str]]:
+def text_lines(path: Path, encoding: str, *, skip: int = 0) -> Iterator[list[str]]:
     """The cells of every line that is not blank; all lines must have as many as the first."""
     width = 0
     try:
@@ -158,10 +166,14 @@ def text_lines(path: Path, *, skip: int = 0, encoding: str = UTF8) -> Iterator[l
                     skip -= 1
                 else:
                     yield line
-    except UnicodeDecodeError as error:
-        raise NotPlainError(f"{path} is not UTF-8 text: save it as UTF-8.") from error
+    except UnicodeError as error:
+        raise _not_utf8(path) from error
     except CsvError as error:
         raise DataError(f"{path} is not a table of comma-separated values ({error}): save it as .csv.") from error
+
+
+def _not_utf8(path: Path) -> DataError:
+    return DataError(f"{path} is not UTF-8 text: save it as UTF-8.")
 
 
 def _has_header(path: Path, first: Sequence[str], wanted: Wanted, encoding: str) -> bool:
@@ -175,7 +187,7 @@ def _has_header(path: Path, first: Sequence[str], wanted: Wanted, encoding: str)
     if text and not any(cell.strip() for i, cell in enumerate(first) if i not in text):
         return True
     has_rows = False
-    for line in text_lines(path, skip=1, encoding=encoding):
+    for line in text_lines(path, encoding, skip=1):
         has_rows = True
         text = [i for i in text if number_in(line[i]) is not None]
         if not text:
@@ -183,36 +195,7 @@ def _has_header(path: Path, first: Sequence[str], wanted: Wanted, encoding: str)
     return has_rows and bool(text)
 
 
-def _holds_classes(path: Path, column: int) -> bool:
-    """Whether the cells below the header are words, or all whole numbers."""
-    whole = True
-    for line in text_lines(path, skip=1):
-        value = number_in(line[column])
-        if value is None:
-            return True
-        whole = whole and is_whole(value)
-    return whole
-
-
 # ---- Parquet ----
-
-
-@dataclass(frozen=True, eq=False)
-class ParquetTable(Table):
-    """An open .parquet file, with columns by name; needs pyarrow."""
-
-    file: Any
-
-    def blocks(self, rows: int) -> Iterator[tuple[np.ndarray, list[Any]]]:
-        columns = self.features if self.label is None else [*self.features, self.label]
-        for batch in parquet_batches(self.path, self.file, rows, columns):
-            values = np.stack([_floats(batch.column(name)) for name in self.features], axis=1)
-            yield values, [] if self.label is None else batch.column(self.label).to_pylist()
-
-    def labels(self, cells: list[Any]) -> tuple[np.ndarray, list[str] | None]:
-        if missing := sum(cell is None for cell in cells):
-            raise missing_labels(self.path, missing)
-        return encode_labels(np.asarray(cells), self.path)
 
 
 def pyarrow(purpose: str) -> tuple[Any, Any]:
@@ -225,57 +208,59 @@ def pyarrow(purpose: str) -> tuple[Any, Any]:
     return pa, pq
 
 
-def parquet_file(path: Path) -> tuple[Any, list[str]]:
-    """An open file, and the names of its columns."""
+def _open_parquet(path: Path) -> TableFile:
     pa, pq = pyarrow(f"Reading {path}")
+    damaged = f"Cannot read {path} as a Parquet file: it is damaged, or not a Parquet file."
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise _damaged(path) from error
-    names = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]  # pandas' own index
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise DataError(f"{path} has several columns named {few(map(repr, sorted(twice)))}: rename them.")
-    return file, names
+        raise DataError(damaged) from error
+    own_index = "__index_level_"  # of pandas, without a name
+    names = check_names((name for name in file.schema_arrow.names if not name.startswith(own_index)), path)
+    if not file.metadata.num_rows:
+        raise DataError(f"{path} has no rows: there is nothing to read.")
+    kinds = {pa.bool_(): pandas().BooleanDtype()}  # otherwise, columns of true, false and gaps would be objects
+
+    def frames(rows: int, places: Sequence[int]) -> Iterator[Any]:
+        columns = [names[i] for i in places]
+        try:
+            for batch in file.iter_batches(rows, columns=list(dict.fromkeys(columns))):
+                # A column may have been pandas' index: it becomes one again.
+                yield batch.to_pandas(types_mapper=kinds.get).reset_index()[columns]
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(damaged) from error
+
+    return TableFile(path, names, frames)
 
 
-def open_parquet(path: Path, wanted: Wanted) -> ParquetTable:
-    pa, _ = pyarrow(f"Reading {path}")
-    file, names = parquet_file(path)
-    schema = file.schema_arrow
-    places, label = choose(names, wanted, path, lambda i: _is_categorical(path, file, names[i]))
-    kept = [names[i] for i in places]
-    kinds = {name: schema.field(name).type for name in kept}
-    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    if other := {name: str(kind) for name, kind in kinds.items() if not any(test(kind) for test in numbers)}:
-        raise not_numeric(path, other, wanted)
-    if label is not None and pa.types.is_nested(kind := schema.field(names[label]).type):
-        raise DataError(
-            f"In {path}, the label column {names[label]!r} holds {kind}, not one label per row: save a number or a "
-            "word in each row, or leave the column out."
-        )
-    return ParquetTable(path, kept, kept, None if label is None else names[label], file)
+# ---- Excel ----
 
 
-def parquet_batches(path: Path, file: Any, rows: int, names: list[str]) -> Iterator[Any]:
-    """Batches of at most ``rows`` rows of the columns in ``names``."""
-    pa, _ = pyarrow(f"Reading {path}")
+def _open_excel(path: Path) -> TableFile:
+    """The first sheet of a workbook, with the values that its formulas had when it was saved."""
     try:
-        yield from file.iter_batches(rows, columns=list(dict.fromkeys(names)))
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(path) from error
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > UNPACKED_BYTES:
+            raise DataError(
+                f"{path} has {size:,} bytes unpacked, but the limit is {UNPACKED_BYTES:,}: save it as .csv."
+            )
+        sheet = pandas().read_excel(path, sheet_name=0, engine="openpyxl")
+    except DataError:
+        raise
+    except Exception as error:  # on a damaged archive or odd XML, the parser can raise anything
+        raise DataError(f"Cannot read {path} as an Excel file: it is damaged, or not an .xlsx file.") from error
+    sheet = sheet.dropna(how="all")
+    # 'Unnamed: 3' is what pandas calls a column without a name.
+    names = [
+        f"column {i + 1}" if name.startswith("Unnamed: ") else name.strip()
+        for i, name in enumerate(map(str, sheet.columns))
+    ]
+    if not len(sheet):
+        raise DataError(f"The first sheet of {path} has no rows: there is nothing to read.")
+    sheet.columns = names
 
+    def frames(rows: int, places: Sequence[int]) -> Iterator[Any]:
+        yield from (sheet.iloc[i : i + rows, list(places)] for i in range(0, len(sheet), rows))
 
-def _floats(column: Any) -> np.ndarray:
-    if column.null_count:
-        return np.asarray([np.nan if value is None else value for value in column.to_pylist()], dtype=np.float64)
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def _is_categorical(path: Path, file: Any, name: str) -> bool:
-    cells = (cell for batch in parquet_batches(path, file, 65_536, [name]) for cell in batch.column(0).to_pylist())
-    known = [cell for cell in cells if cell is not None]
-    return not all(isinstance(cell, float) for cell in known) or all(map(is_whole, known))
-
-
-def _damaged(path: Path) -> DataError:
-    return DataError(f"Cannot read {path} as a Parquet file: it is damaged, or not a Parquet file.")
+    return TableFile(path, names, frames)

@@ -20,9 +20,9 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import KNeighborsClassifier
 
 from gedi import runs
-from gedi.data import check_rows
+from gedi.data import check_rows, load
 from gedi.errors import DataError
-from gedi.evaluation import clustering_scores, density_scores
+from gedi.evaluation import clustering_scores, density_scores, knn_accuracy, linear_probe, nmi, sgd_probe
 from gedi.experiments import Say
 from gedi.experiments.cells import BASELINES, UNTRAINED, Cell, CellData, Measured, cell_data
 from gedi.experiments.workers import in_processes, tell
@@ -46,11 +46,11 @@ More = Callable[[Cell, TrainedModel | None, CellData], Measured]
 
 def measure_cell(
     cell: Cell,
-    models: Path | None = None,
     data: CellData | None = None,
     *,
     more: More | None = None,
-    fit: Callable[[Cell, CellData, Path | None], Fit] | None = None,
+    fit: Callable[[Cell, CellData], Fit] | None = None,
+    models: Path | None = None,
 ) -> Measured:
     """Fit one cell and measure it on its test split; with ``models``, the trained model is saved there too.
 
@@ -62,30 +62,37 @@ def measure_cell(
     data = data or cell_data(cell)
     began = time.process_time()  # of this process alone: fits that run side by side slow each other down
     diverged: dict[str, Any] = {}
+    numbers: Measured = {"objective": None, "gradient_evaluations": 0, "config": cell.settings()}
     try:
-        fit = fit or (_fit_baseline if cell.method in BASELINES else _fit_gedi)
+        fit = fit or (_fit_baseline if cell.is_rival else _fit_gedi)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*columns are constant")  # the dark border of the digits
             warnings.filterwarnings("ignore", message="Graph is not fully connected")  # spectral clustering copes
             warnings.simplefilter("ignore", GuardWarning)  # the guard's events are kept with the numbers
-            labels, numbers, model = fit(cell, data, models)
+            labels, found, model = fit(cell, data)
+        numbers |= found
     except DivergedError as error:
         # A diverged model cannot tell rows apart: it counts as one cluster, with NMI 0.
         labels, diverged = np.zeros(len(data.x_test), dtype=int), {"diverged": str(error), "guard": error.events}
-        numbers = {"objective": None, "gradient_evaluations": None, "config": cell.settings()}
-        model = None
+        numbers["gradient_evaluations"] = model = None
     seconds = time.process_time() - began
+    if model is not None and models is not None:
+        _keep(model, models / cell.key)
     if model is not None and model.has_density:
-        rows = some(data.x_test, SCORED, cell.seed)
+        rows = flat(some(data.x_test, SCORED, cell.seed))
         with suppress(DataError):  # an unguarded run may have lost its density: log p is not a number
-            numbers |= density_scores(model, rows.reshape(len(rows), -1), seed=cell.seed)
+            numbers |= density_scores(model, rows, seed=cell.seed)
     if more is not None and not diverged:
         numbers |= more(cell, model, data)
-    measured = {"key": cell.key, "cell": asdict(cell), **clustering_scores(data.y_test, labels), **diverged}
-    measured |= {"seconds": round(seconds, 2), "labels": labels.tolist(), **numbers, "provenance": runs.provenance()}
-    shuffled = np.random.default_rng(cell.seed).permutation(measured["labels"])
-    measured["random_labels"] = clustering_scores(data.y_test, shuffled)
-    return json.loads(json.dumps(finite(measured)))
+    numbers = clustering_scores(data.y_test, labels) | diverged | {"labels": labels.tolist()} | numbers
+    shuffled = np.random.default_rng(cell.seed).permutation(numbers["labels"])
+    return as_measured(cell, seconds, numbers | {"random_labels": clustering_scores(data.y_test, shuffled)})
+
+
+def as_measured(cell: Cell, seconds: float, numbers: Measured) -> Measured:
+    """What is kept of a fit, as plain JSON: its cell, its time, its numbers, and what they were made with."""
+    kept = {"key": cell.key, "cell": asdict(cell), "seconds": round(seconds, 2), **numbers}
+    return json.loads(json.dumps(finite(kept | {"provenance": runs.provenance()})))
 
 
 def run_cells(
@@ -95,13 +102,13 @@ def run_cells(
     say: Say,
     *,
     keep_models: bool = False,
-    measure: Callable[[Cell, Path | None], Measured] = measure_cell,
+    measure: Callable[..., Measured] = measure_cell,
     needs: str | None = None,
 ) -> dict[Cell, Measured]:
     """Numbers of all cells; those not yet in ``out/cells.jsonl`` are run in ``jobs`` processes of one thread each.
 
     Every cell is written as soon as it is finished, so an interrupted run resumes where it stopped. A cell is run again
-    if it lacks the number called ``needs``, or a model that is to be kept.
+    if it lacks the number called ``needs``, or a model that is to be kept, for which ``measure`` takes ``models``.
     """
     wanted = {cell: cell.key for cell in cells}
     models = out / MODELS if keep_models else None
@@ -121,8 +128,8 @@ def run_cells(
     out.mkdir(parents=True, exist_ok=True)
     if any(cell.asks_cost for cell in missing.values()):
         say(f"{len(missing)} fits to do, {min(jobs, len(missing))} at a time; each states its cost before it starts")
-    tasks = [(cell, models) for cell in missing.values()]
-    with closing(in_processes(measure, tasks, jobs, say)) as finished:
+    measure = functools.partial(measure, models=models) if models else measure
+    with closing(in_processes(measure, list(missing.values()), jobs, say)) as finished:
         for done, measured in enumerate(finished, start=1):
             _append(out / CELLS, measured)
             found[measured["key"]] = measured
@@ -177,17 +184,15 @@ def prepared(cell: Cell, data: CellData) -> Prepared:
 
 def _checked(x: np.ndarray) -> np.ndarray:
     """Rows [n, d]; images keep one byte per pixel rather than eight."""
-    return check_rows(x.reshape(len(x), -1), n_clusters=None, images=x.dtype == np.uint8)
+    return check_rows(flat(x), n_clusters=None, images=x.dtype == np.uint8)
 
 
-def _fit_gedi(cell: Cell, data: CellData, models: Path | None) -> Fit:
+def _fit_gedi(cell: Cell, data: CellData) -> Fit:
     ready, test = prepared(cell, data), _checked(data.x_test)
     expected = estimate(ready) if cell.asks_cost else None
     if expected:
         tell(f"{cell}: {expected.in_words(ready.config)}")
     model = fit_prepared(ready, seed=fit_seed(cell))
-    if models is not None:
-        _keep(model, models / cell.key)
     names = ("objective", "candidates", "gradient_evaluations", "guard")
     numbers = {name: model.results.get(name) for name in names} | {"config": to_dict(model.config)}
     if expected:
@@ -216,16 +221,15 @@ def _keep(model: TrainedModel, folder: Path) -> None:
     os.replace(temporary, folder)
 
 
-def _fit_baseline(cell: Cell, data: CellData, models: Path | None) -> Fit:
-    x, x_test = (rows.reshape(len(rows), -1).astype(np.float32) for rows in (data.x_train, data.x_test))
-    numbers = {"objective": None, "gradient_evaluations": 0, "config": cell.settings()}
+def _fit_baseline(cell: Cell, data: CellData) -> Fit:
+    x, x_test = (flat(rows).astype(np.float32) for rows in (data.x_train, data.x_test))
     if cell.method == "kmeans":
-        return kmeans_labels(cell, x, x_test), numbers, None
+        return kmeans_labels(cell, x, x_test), {}, None
     make = {"spectral": functools.partial(SpectralClustering, random_state=cell.seed), "ward": AgglomerativeClustering}
     found = make[cell.method](cell.n_clusters, **BASELINES[cell.method]).fit_predict(x)
     # These cannot label new points, so a test point gets the label of the nearest training point.
     nearest = KNeighborsClassifier(n_neighbors=1).fit(x, found)
-    return np.asarray(nearest.predict(x_test)), numbers, None
+    return np.asarray(nearest.predict(x_test)), {}, None
 
 
 def some(x: np.ndarray, most: int, seed: int) -> np.ndarray:
@@ -233,3 +237,42 @@ def some(x: np.ndarray, most: int, seed: int) -> np.ndarray:
     if len(x) <= most:
         return np.asarray(x)
     return x[np.sort(np.random.default_rng(seed).choice(len(x), most, replace=False))]
+
+
+def flat(x: np.ndarray) -> np.ndarray:
+    return x.reshape(len(x), -1)
+
+
+# ---- representation: probes see the training labels, but only after training ----
+
+
+def of_representation(
+    cell: Cell, model: TrainedModel | None, data: CellData, *, replace_clusters: bool = False
+) -> Measured:
+    """How well linear classifiers, neighbours and k-means do on enc(x), or without a model, on the rows themselves.
+
+    With ``replace_clusters``, the clusters of k-means are scored as the model's own.
+    """
+    train, test = flat(data.x_train), flat(data.x_test)
+    if model is not None:
+        train, test = model.represent(train), model.represent(test)
+    found = kmeans_labels(cell, train, test)
+    numbers: Measured = {"nmi_of_representation": nmi(data.y_test, found)}
+    if replace_clusters:
+        numbers |= clustering_scores(data.y_test, found) | {"labels": found.tolist()}
+    return numbers | probes(cell, train, test, data.y_test)
+
+
+def probes(cell: Cell, train: np.ndarray, test: np.ndarray, y_test: np.ndarray) -> Measured:
+    """Accuracy of two linear probes and of 20 neighbours, all given the training labels."""
+    y_train = load(cell.dataset, n=cell.rows, seed=cell.seed).y
+    assert y_train is not None
+    if cell.dataset == "digits":  # one split only: learn from every other image, test on the rest
+        train, test, y_train, y_test = train[::2], test[1::2], y_train[::2], y_test[1::2]
+    # One scale for all features: the paper's learning rate suits representations of about this size.
+    unit = float(np.std(train)) or 1.0
+    return {
+        "probe": linear_probe(train, y_train, test, y_test),
+        "sgd_probe": sgd_probe(train / unit, y_train, test / unit, y_test),
+        "knn": knn_accuracy(train, y_train, test, y_test),
+    }

@@ -6,17 +6,18 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from gedi import __version__
 from gedi.data import load, toys
-from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS
-from gedi.errors import ConfigError
-from gedi.experiments import Budget
+from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS, data_dir
+from gedi.errors import ConfigError, DataError
+from gedi.experiments import Budget, Request
 from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.methods import ablate, with_method
 from gedi.training.presets import preset
@@ -39,7 +40,7 @@ class Cell:
     dataset: str
     n_clusters: int
     seed: int = 0  # of the data and of the fit
-    method: str = "gedi"  # a name in `gedi.training.methods.METHODS` or `BASELINES`, or `UNTRAINED`
+    method: str = "gedi"  # a name in `gedi.training.methods.METHODS` or in `rivals`, or `UNTRAINED`
     preset: str | None = None
     variant: str = "full"  # names in `gedi.training.methods.VARIANT_CHANGES`, joined by " + "
     dam_steps: int | None = None  # T
@@ -48,9 +49,10 @@ class Cell:
     noise: float | None = None  # toys: standard deviation of the noise
     rotate: float = 0.0  # toys: degrees
     weights: tuple[float, float] | None = None  # moons: the share of points in each
-    columns: int | None = None  # toys: pad to this many columns with thin noise, then rotate at random
+    columns: int | None = None  # of a table; toys: pad to this many columns with thin noise, then rotate at random
     guarded: bool = True  # False: a run that diverges is still trained to the end
     asks_cost: ClassVar[bool] = False  # announce the cost before the fit, and keep the estimate with the time taken
+    rivals: ClassVar[Mapping[str, dict[str, Any]]] = BASELINES  # other methods, and their settings
 
     @property
     def key(self) -> str:
@@ -67,10 +69,14 @@ class Cell:
 
     def settings(self) -> dict[str, Any]:
         """The settings of the fit, as plain values."""
-        return dict(BASELINES[self.method]) if self.method in BASELINES else to_dict(self.config())
+        return dict(self.rivals[self.method]) if self.is_rival else to_dict(self.config())
+
+    @property
+    def is_rival(self) -> bool:
+        return self.method in self.rivals
 
     def config(self) -> TrainingConfig:
-        """The training settings, before any that depend on the data are filled in. Baselines have none."""
+        """The training settings, before any that depend on the data are filled in. Rivals have none."""
         image_shape = self.image_shape()
         n_features = math.prod(image_shape) if image_shape else self.columns or _columns(self.dataset)
         method = "gedi" if self.method == UNTRAINED else self.method
@@ -88,7 +94,7 @@ class Cell:
 
     def image_shape(self) -> tuple[int, ...] | None:
         """The shape of the data's images, if it has any. It decides the preset."""
-        return _image_shape(self.dataset)
+        return None if self.columns else _image_shape(self.dataset)
 
     def __str__(self) -> str:
         parts = [self.dataset, self.method, self.variant if self.variant != "full" else "", self.preset]
@@ -108,11 +114,19 @@ def cells_of(budget: Budget, cell: AnyCell, *, laptop_seeds: int | None = None) 
     The cell's own preset wins. ``laptop_seeds`` replaces the number of seeds at the laptop scale, unless the user chose
     it.
     """
-    if cell.method not in BASELINES:
+    if not cell.is_rival:
         cell = replace(cell, preset=cell.preset or budget.preset, iterations=budget.iterations)
     is_default = budget.scale == "laptop" and not budget.gives_seeds
     n = laptop_seeds if laptop_seeds and is_default else len(budget.seeds)
     return [replace(cell, rows=budget.rows or cell.rows, seed=cell.seed + k) for k in range(n)]
+
+
+def benchmark_folder(request: Request, name: str, source: str) -> Path:
+    """The folder given with --data, or the one called ``name`` in the data folder."""
+    folder = request.data or data_dir() / name
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}: get the files from {source} and pass their folder with --data.")
+    return folder
 
 
 class CellData(NamedTuple):

@@ -1,28 +1,47 @@
-"""The fits behind the image tables: what each row trains, and for how long."""
+"""The fits behind the image tables: what each row trains, for how long, and what is measured."""
 
 from __future__ import annotations
 
 import functools
 import math
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from gedi import runs
+from gedi.data import load
+from gedi.evaluation import Recogniser, inception_fid, ood_scores, sample_scores, train_recogniser
 from gedi.experiments import Budget
-from gedi.experiments.cell_fits import CELLS, MODELS, measure_cell, read_cells
-from gedi.experiments.cells import BASELINES, UNTRAINED, Cell, Measured, cell_data, cells_of
-from gedi.experiments.scores import CLASSES, drawn, of_image_fit, of_samples
+from gedi.experiments.cell_fits import (
+    CELLS,
+    MODELS,
+    SCORED,
+    flat,
+    measure_cell,
+    of_representation,
+    read_cells,
+    some,
+)
+from gedi.experiments.cells import UNTRAINED, Cell, CellData, Measured, cell_data, cells_of
+from gedi.experiments.plots import image_panels, save
 from gedi.experiments.tabulate import METHOD_NAMES
 from gedi.objectives.generative import MOST_NUMBERS
 from gedi.training.config import TrainingConfig
+from gedi.training.model import TrainedModel
 from gedi.training.presets import preset
 from gedi.training.state import TRAINED
 
+CLASSES = {"svhn": 10, "cifar10": 10, "cifar100": 100}  # data sets, and their number of classes and clusters
 TITLES = {"svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 SHAPE = (32, 32, 3)
 LAPTOP = "images"  # the preset of the laptop scale
 LAPTOP_ITERATIONS = 500  # of step 2: about 4 minutes on one core; `benchmarks/photos.py` trains for longer
+INCEPTION = "GEDI_INCEPTION"  # environment variable with the path of the Inception weights; without it, no FID
+CHAINS, FRESH, MOST_STEPS = 1_000, 128, 100  # samples from the buffer; fresh chains, and their steps at most
+IMAGES_SHOWN = 32  # images per panel
 
 
 class Row(NamedTuple):
@@ -92,21 +111,84 @@ def image_cells(budget: Budget, data: str, row: str) -> list[ImageCell]:
     return cells_of(replace(budget, preset=preset), cell)
 
 
-def measure_images(cell: Cell, models: Path | None = None, *, out: Path | None = None) -> Measured:
+def measure_images(cell: Cell, *, out: Path | None = None) -> Measured:
     """Fit, and measure everything the five tables show; samples of a trained density are drawn in ``out``.
 
     The model is kept there too. If it was kept by an earlier run, only its samples are measured again.
     """
     assert isinstance(cell, ImageCell)
-    if out is not None:
-        models = models or out / MODELS
-        before = read_cells(out / CELLS).get(cell.key)
-        if before is not None and (models / cell.key).is_dir():
-            data = cell_data(cell)
-            return before | of_samples(cell, drawn(cell, runs.load(models / cell.key), data), data)
-    has_density = cell.method not in BASELINES and "generative" in cell.config().objective
-    picture = cell.picture(out) if out is not None and has_density else None
-    return measure_cell(cell, models, more=functools.partial(of_image_fit, picture=picture))
+    if out is None:
+        return measure_cell(cell, more=of_image_fit)
+    model = out / MODELS / cell.key
+    before = read_cells(out / CELLS).get(cell.key)
+    if before is not None and model.is_dir():
+        data = cell_data(cell)
+        return before | of_samples(cell, drawn(cell, runs.load(model), data), data)
+    has_density = not cell.is_rival and "generative" in cell.config().objective
+    more = functools.partial(of_image_fit, picture=cell.picture(out)) if has_density else of_image_fit
+    return measure_cell(cell, more=more, models=out / MODELS)
+
+
+def of_image_fit(cell: Cell, model: TrainedModel | None, data: CellData, *, picture: Path | None = None) -> Measured:
+    """All numbers of the five image tables; none without a model. ``picture`` is where samples are drawn."""
+    if model is None:
+        return {}
+    numbers = of_representation(cell, model, data, replace_clusters=not model.has_clusters)
+    samples = drawn(cell, model, data)
+    if picture is not None:
+        panels = {"from the buffer": samples["buffer"], "from fresh chains": samples["fresh"], "test set": data.x_test}
+        save(image_panels({title: images[:IMAGES_SHOWN] for title, images in panels.items()}), picture)
+    return numbers | of_samples(cell, samples, data) | of_foreign(cell, model, data)
+
+
+def of_foreign(cell: Cell, model: TrainedModel, data: CellData) -> Measured:
+    """AUROC of the cell's test images against those of the other data sets, by gradient, log p and typicality."""
+    own, numbers = flat(some(data.x_test, SCORED, cell.seed)), {}
+    for other in CLASSES:
+        if other != cell.dataset:
+            foreign = flat(some(load(other, split="test").x, cell.rows or SCORED, cell.seed))
+            found = ood_scores(model, own, foreign)
+            numbers |= {f"ood_{name.removeprefix('auroc_')}_{other}": score for name, score in found.items()}
+    return numbers
+
+
+def drawn(cell: Cell, model: TrainedModel, data: CellData) -> dict[str, np.ndarray]:
+    """Samples as byte images: chains of the buffer as training left them, and fresh chains."""
+    steps = min(MOST_STEPS, 40 * model.config.sampler.steps)
+    found = {
+        "buffer": model.rows_of(model.chains[:CHAINS]),
+        "fresh": model.sample(FRESH, seed=cell.seed, steps=steps, fresh=True),
+    }
+    shape = data.x_test.shape[1:]
+    return {name: np.rint(np.clip(x, 0, 255)).astype(np.uint8).reshape(-1, *shape) for name, x in found.items()}
+
+
+def of_samples(cell: Cell, samples: dict[str, np.ndarray], data: CellData) -> Measured:
+    """Samples against the test images, by a small net that knows the labels, and by Inception if its weights are given.
+
+    For comparison, also training images and noise, which do not depend on the model.
+    """
+    generator = np.random.default_rng(cell.seed)
+    noise = generator.integers(0, 256, (CHAINS, *data.x_test.shape[1:]), dtype=np.uint8)
+    recogniser = recogniser_of(cell.dataset, cell.rows, cell.seed)
+    fakes = samples | {"real": some(data.x_train, CHAINS, cell.seed), "noise": noise}
+    # The buffer may be empty: chains that lag behind the data are dropped.
+    enough = {name: images for name, images in fakes.items() if len(images) > 1}
+    numbers: Measured = {}
+    for name, images in enough.items():
+        scores = sample_scores(recogniser, images, data.x_test)
+        numbers |= {f"{score}_{name}": value for score, value in scores.items()}
+    if weights := os.environ.get(INCEPTION):
+        numbers |= {f"fid_{n}": inception_fid(data.x_test, enough[n], weights) for n in samples if n in enough}
+    return numbers
+
+
+@functools.cache
+def recogniser_of(dataset: str, rows: int | None, seed: int) -> Recogniser:
+    """A small net that has learned the labels of a cell's training images; all fits on them share it."""
+    train = load(dataset, n=rows, seed=seed)
+    assert train.y is not None
+    return train_recogniser(train.x, train.y)
 
 
 # ---- equal compute ----

@@ -13,6 +13,7 @@ from gedi.report.images import tiled
 # Okabe and Ito's palette, blue and orange first; yellow, faint on white, last.
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#555555", "#F0E442")
 MARKERS = "osD^vPX*"
+PANEL_COLUMNS = 8  # images in a row of a panel
 
 
 def figure(rows: int, columns: int, *, width: float = 4.2, height: float = 3.6) -> tuple[Figure, np.ndarray]:
@@ -64,13 +65,13 @@ def quiet(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def image_panels(panels: dict[str, np.ndarray], *, columns: int = 8) -> Figure:
+def image_panels(panels: dict[str, np.ndarray]) -> Figure:
     """Panels side by side, each with a title and a grid of byte images [n, H, W, C]."""
     made, axes = figure(1, len(panels))
     for place, (title, images) in zip(axes.ravel(), panels.items(), strict=True):
         place.set_title(title if len(images) else f"{title}: none")
         place.set_axis_off()
         if len(images):
-            grid = tiled(images, columns)
+            grid = tiled(images, PANEL_COLUMNS)
             place.imshow(grid.squeeze(-1) if grid.shape[-1] == 1 else grid, cmap="gray", vmin=0, vmax=255)
     return made

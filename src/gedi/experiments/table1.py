@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,12 +123,12 @@ def toy_cells(budget: Budget, data: str, row: str) -> list[Cell]:
     return cells_of(budget, cell)
 
 
-def measure_best(cell: Cell, models: Path | None = None) -> Measured:
+def measure_best(cell: Cell) -> Measured:
     """One fit, or the best of several by its objective, with the numbers of the others."""
     if not isinstance(cell, BestOf):
-        return measure_cell(cell, models)
+        return measure_cell(cell)
     data = cell_data(cell)
-    fits = [measure_cell(run, data=data) for run in cell.independent()]
+    fits = [measure_cell(run, data) for run in cell.independent()]
     best = min(fits, key=lambda fit: math.inf if fit["objective"] is None else fit["objective"])
     others = [{name: fit[name] for name in ("objective", "nmi")} for fit in fits]
     together = {"seconds": sum(fit["seconds"] for fit in fits), "runs": others}

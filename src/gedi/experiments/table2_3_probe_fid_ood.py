@@ -7,23 +7,26 @@ import os
 from collections.abc import Iterable, Mapping
 
 from gedi.data import known_datasets, load
-from gedi.evaluation.fid import inception_metric
-from gedi.evaluation.small_net import SMALL_NET_FRECHET, SURE
+from gedi.evaluation.samples import SMALL_NET_FRECHET, SURE, inception_metric
 from gedi.experiments import Outcome, Request, paper
 from gedi.experiments.cell_fits import SCORED
 from gedi.experiments.cells import UNTRAINED
 from gedi.experiments.image_cells import (
     ABLATIONS,
     BASELINE_ROWS,
+    CHAINS,
+    CLASSES,
     COMPARED_METHODS,
+    FRESH,
+    INCEPTION,
     LAPTOP_ITERATIONS,
+    MOST_STEPS,
     ROWS,
     TITLES,
     image_cells,
     measure_images,
     printed_as,
 )
-from gedi.experiments.scores import CHAINS, CLASSES, FRESH, INCEPTION, MOST_STEPS
 from gedi.experiments.tabulate import (
     DENSITY,
     HEADINGS,

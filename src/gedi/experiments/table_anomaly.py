@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import json
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 from zipfile import BadZipFile
@@ -18,16 +17,13 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
-from gedi import runs
 from gedi.data import check_rows
 from gedi.errors import DataError
 from gedi.evaluation import auroc, outlier_scores
 from gedi.experiments import Outcome, Request
-from gedi.experiments.benchmark_cells import RANK, BenchmarkCell, benchmark_folder, score_or_rank
-from gedi.experiments.cell_fits import fit_seed
-from gedi.experiments.cells import Cell, Measured, cells_of
-from gedi.experiments.tabulate import part, tabulate
-from gedi.files.writing import finite
+from gedi.experiments.cell_fits import as_measured, fit_seed
+from gedi.experiments.cells import Cell, Measured, benchmark_folder, cells_of
+from gedi.experiments.tabulate import RANK, part, score_or_rank, tabulate
 from gedi.training.fit import fit_rows
 
 FOLDER, SOURCE = "adbench", "github.com/Minqi824/ADBench (datasets/Classical)"
@@ -54,7 +50,7 @@ MEAN_AUROC = "mean AUROC"  # the row before the last
 
 
 @dataclass(frozen=True)
-class AnomalyCell(BenchmarkCell):
+class AnomalyCell(Cell):
     """One fit on the training rows of a table."""
 
     rivals: ClassVar[Mapping[str, dict[str, Any]]] = DETECTORS
@@ -131,11 +127,11 @@ def split_rows(path: Path, cell: Cell) -> Split:
     return Split(x[train], x[test], y[test] == 1)
 
 
-def measure_detector(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured:
+def measure_detector(cell: Cell, *, folder: Path) -> Measured:
     """Fit one detector; AUROC of its scores."""
     data = split_rows(folder / f"{cell.dataset}.npz", cell)
     began = time.process_time()
-    if cell.method in DETECTORS:
+    if cell.is_rival:
         unusual = {"auroc": _rival(cell, data)}
     else:
         with warnings.catch_warnings():
@@ -148,8 +144,7 @@ def measure_detector(cell: Cell, models: Path | None = None, *, folder: Path) ->
             "auroc_gradient": -model.ood_score(data.test),
         }
     numbers = {name: auroc(score[data.is_anomaly], score[~data.is_anomaly]) for name, score in unusual.items()}
-    measured = {"key": cell.key, "cell": asdict(cell), **numbers, "seconds": round(time.process_time() - began, 2)}
-    return json.loads(json.dumps(finite(measured | {"provenance": runs.provenance()})))
+    return as_measured(cell, time.process_time() - began, numbers)
 
 
 def _rival(cell: Cell, data: Split) -> np.ndarray:

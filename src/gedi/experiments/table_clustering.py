@@ -16,10 +16,9 @@ from sklearn.preprocessing import StandardScaler
 
 from gedi.errors import DataError
 from gedi.experiments import Outcome, Request
-from gedi.experiments.benchmark_cells import RANK, BenchmarkCell, benchmark_folder, score_or_rank
 from gedi.experiments.cell_fits import Fit, measure_cell
-from gedi.experiments.cells import Cell, CellData, Measured, cells_of
-from gedi.experiments.tabulate import METHOD_NAMES, Results, Text, number, part, tabulate
+from gedi.experiments.cells import Cell, CellData, Measured, benchmark_folder, cells_of
+from gedi.experiments.tabulate import METHOD_NAMES, RANK, Results, Text, number, part, score_or_rank, tabulate
 from gedi.settings import AUTO
 from gedi.training.number import find_number
 
@@ -36,13 +35,14 @@ CLUSTERERS: dict[str, tuple[Callable[..., Any], Settings]] = {
 }
 SUITE_METHODS = ("gedi", *CLUSTERERS)
 PLACES = [(method, "ari") for method in SUITE_METHODS]
+CONTROLS = ("no density", "two encoders")  # GEDI with one change: what does the density do for the clusters?
 NEAR = 0.05  # the ARI that another number of clusters may cost
 CALLED = METHOD_NAMES | {"gmm": "GMM", "hdbscan": "HDBSCAN"}
 MEAN_ARI = "mean ARI"  # the row before the last
 
 
 @dataclass(frozen=True)
-class ClusteringCell(BenchmarkCell):
+class ClusteringCell(Cell):
     """One fit on a set of the suite."""
 
     rivals: ClassVar[Mapping[str, Settings]] = {name: settings for name, (_, settings) in CLUSTERERS.items()}
@@ -64,7 +64,9 @@ def table_clustering(request: Request) -> Outcome:
 
     def fits(name: str, method: str) -> list[ClusteringCell]:
         x, y = sets[name]
-        cell = ClusteringCell(name, int(y.max()), method="gedi" if method == AUTO else method, columns=x.shape[1])
+        variant = method if method in CONTROLS else "full"
+        own = "gedi" if method == AUTO or method in CONTROLS else method
+        cell = ClusteringCell(name, int(y.max()), method=own, variant=variant, columns=x.shape[1])
         if method == AUTO:
             cell = replace(cell, n_clusters=find_number(x, cell.config(), seed=0).chosen)
         return cells_of(replace(request.budget, rows=None), cell)
@@ -73,13 +75,14 @@ def table_clustering(request: Request) -> Outcome:
         request,
         f"ARI on {len(sets)} sets of the benchmark suite for clustering algorithms (v1)",
         parts=("set", "method"),
-        cells={(name, method): fits(name, method) for name in sets for method in (*SUITE_METHODS, AUTO)},
+        cells={(name, method): fits(name, method) for name in sets for method in (*SUITE_METHODS, *CONTROLS, AUTO)},
         rows=[*((name,) for name in sets), (MEAN_ARI,), (RANK,)],
         columns={
             "set": part(),
             "rows": _of_set(lambda x, y: f"{len(x):,} x {x.shape[1]}", sets),
             "k": _of_set(lambda x, y: str(y.max()), sets),
             **{CALLED[place[0]]: score_or_rank(place, PLACES, MEAN_ARI) for place in PLACES},
+            **{f"GEDI, {control}": _control(control) for control in CONTROLS},
             "GEDI, own k": _auto,
             "seconds": lambda results, row: _seconds(results, row) if row[0] in sets else "",
         },
@@ -92,6 +95,9 @@ def table_clustering(request: Request) -> Outcome:
             "k-means and GMM: the best of 10 starts. Spectral: 10 nearest neighbours.",
             "Mean rank: a method's rank by mean ARI on each set (ties shared), averaged over the sets; 1 is best.",
             "Seconds: GEDI's processor time.",
+            "GEDI, no density: without log p there are no walks along it, so neither a cut of their graph nor their "
+            "ends take part in the choice of clusters. GEDI, two encoders: clusters and density share no weights. "
+            "Neither is ranked.",
             "GEDI, own k: the number of clusters that GEDI found on its own, and the ARI of the fit with that number. "
             f"The last row counts the sets where this number is the reference's, or costs at most {NEAR:g} in ARI.",
             "We tuned the rule that chooses GEDI's clusters with the labels of 26 of these sets at seed 0; the "
@@ -127,20 +133,20 @@ def read_set(path: Path) -> LabelledSet:
     return LabelledSet(x, y)
 
 
-def measure_set(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured:
+def measure_set(cell: Cell, *, folder: Path) -> Measured:
     """Cluster all rows of a set; score those that are not noise."""
     x, y = read_set(find_sets(folder)[cell.dataset])
     data = CellData(x, x[y > 0], y[y > 0])
-    rival = functools.partial(_fit_rival, scored=y > 0) if cell.method in CLUSTERERS else None
-    return measure_cell(cell, models, data, fit=rival)
+    rival = functools.partial(_fit_rival, scored=y > 0) if cell.is_rival else None
+    return measure_cell(cell, data, fit=rival)
 
 
-def _fit_rival(cell: Cell, data: CellData, models: Path | None, scored: np.ndarray) -> Fit:
+def _fit_rival(cell: Cell, data: CellData, scored: np.ndarray) -> Fit:
     make, settings = CLUSTERERS[cell.method]
     count = {} if make is HDBSCAN else {"n_components" if make is GaussianMixture else "n_clusters": cell.n_clusters}
     draws = {} if make in (HDBSCAN, AgglomerativeClustering) else {"random_state": cell.seed}
     labels = make(**count, **draws, **settings).fit_predict(StandardScaler().fit_transform(data.x_train))
-    return labels[scored], {"objective": None, "gradient_evaluations": 0, "config": cell.settings()}, None
+    return labels[scored], {}, None
 
 
 # ---- columns ----
@@ -151,6 +157,20 @@ def _of_set(text: Callable[[np.ndarray, np.ndarray], str], sets: Mapping[str, La
 
 
 _seconds = number("seconds", "gedi", form=".0f")
+
+
+def _control(name: str) -> Text:
+    """A control's ARI; in the last rows, its mean over all sets, and no rank."""
+
+    def text(results: Results, row: tuple[Any, ...]) -> str:
+        if row[0] == RANK:
+            return ""
+        if row[0] == MEAN_ARI:
+            sets = dict.fromkeys(name for name, _ in results.cells)
+            return f"{statistics.fmean(results.groups[found, name]['ari']['mean'] for found in sets):.3f}"
+        return number("ari", name)(results, row)
+
+    return text
 
 
 def _auto(results: Results, row: tuple[Any, ...]) -> str:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from gedi.experiments import Outcome, Request
-from gedi.experiments.cell_fits import measure_cell
+from gedi.experiments.cell_fits import measure_cell, of_representation
 from gedi.experiments.cells import BASELINES, UNTRAINED, Cell, cells_of
-from gedi.experiments.scores import of_representation
 from gedi.experiments.tabulate import DENSITY, METHOD_NAMES, Entry, Results, means, number, part, tabulate
 from gedi.training.config import TrainingConfig
 from gedi.training.methods import METHODS, with_method

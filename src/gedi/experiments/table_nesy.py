@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from gedi.training.recovery import StoppedError
 PAPER_VARIANTS = ("without GEDI", "without constraint", "with constraint")  # the paper's
 EM_ALONE, EM_LEARNED, FROM_RANDOM = "EM alone", "EM + constraint without GEDI's terms", "random start"
 CONTROLS = (EM_ALONE, EM_LEARNED, FROM_RANDOM)  # ours: they separate what the start does from what training does
-MANY_TRIPLETS = 10_000  # triplets: from here on, the laptop scale has one seed unless the user chooses
+MANY_TRIPLETS = 10_000  # triplets: from here on, the laptop scale has three seeds unless the user chooses
 SMOKE_TRIPLETS, SMOKE_TRAIN = 40, 1_200  # of scikit-learn's 8x8 digits, which need no download
 
 
@@ -74,9 +73,9 @@ ALWAYS = [
     "Without GEDI: the constraint alone, on the same encoder with a linear layer and softmax, as in DeepProbLog.",
 ]
 OURS = [
-    "With constraint: the default for grey images of this size, plus -log P(a + b = c) with three times the weight of "
-    "the cluster term, as in the paper. Several clusterings compete as the start; EM finds the digit of each of their "
-    "micro-clusters from the triplets alone.",
+    "With constraint: the default for grey images of this size (for N = 100, that for smaller images), plus "
+    "-log P(a + b = c) with three times the weight of the cluster term, as in the paper. Several "
+    "clusterings compete as the start; EM finds the digit of each of their micro-clusters from the triplets alone.",
     "EM alone: the digits that EM gives the chosen start, before any cluster head has learned from it. They are labels "
     "of the training images, so these rows are scored on training images.",
     "EM + constraint without GEDI's terms: the best start is chosen and named before training; the net then learns its "
@@ -118,7 +117,7 @@ def addition_cells(budget: Budget, n: int, variant: str) -> list[AdditionCell]:
     dataset = "digits" if budget.scale == "smoke" else "addition"
     cell = AdditionCell(dataset, 10, preset=budget.scale, variant=variant, rows=3 * n)
     own = replace(budget, rows=None, iterations=None)  # the cell's config sets both
-    return cells_of(own, cell, laptop_seeds=1 if n >= MANY_TRIPLETS else None)
+    return cells_of(own, cell, laptop_seeds=3 if n >= MANY_TRIPLETS else None)
 
 
 def addition_data(cell: Cell) -> CellData:
@@ -134,14 +133,14 @@ def addition_data(cell: Cell) -> CellData:
     return CellData(train[0], *(train if cell.variant == EM_ALONE else test))
 
 
-def measure_addition(cell: Cell, models: Path | None = None) -> Measured:
+def measure_addition(cell: Cell) -> Measured:
     """One cell: the usual scores, and the share of images whose cluster is their digit, without any matching."""
     data = addition_data(cell)
-    measured = measure_cell(cell, models, data, fit=start_alone if cell.variant == EM_ALONE else None)
+    measured = measure_cell(cell, data, fit=start_alone if cell.variant == EM_ALONE else None)
     return measured | {"symbol_accuracy": float(np.mean(np.asarray(measured["labels"]) == data.y_test))}
 
 
-def start_alone(cell: Cell, data: CellData, models: Path | None) -> Fit:
+def start_alone(cell: Cell, data: CellData) -> Fit:
     """The digits that the chosen start gives the training rows; training ends there."""
     ready = prepared(cell, data)
     with threads_for(ready.config.net):
@@ -149,9 +148,8 @@ def start_alone(cell: Cell, data: CellData, models: Path | None) -> Fit:
         with suppress(StoppedError):
             train(run)
     assert run.state.labels is not None
-    numbers = {"objective": None, "candidates": run.candidates, "config": to_dict(ready.config)}
-    numbers["gradient_evaluations"] = run.state.gradient_evaluations
-    return run.state.labels.numpy(), numbers, None
+    numbers = {"candidates": run.candidates, "config": to_dict(ready.config)}
+    return run.state.labels.numpy(), numbers | {"gradient_evaluations": run.state.gradient_evaluations}, None
 
 
 # ---- settings ----
@@ -161,6 +159,7 @@ def start_alone(cell: Cell, data: CellData, models: Path | None) -> Fit:
 # start's labels then contradict each other: the constraint must not pull before the network tells images apart, because
 # calling them all 0 would satisfy it.
 EPOCHS = {100: 100, 1_000: 30, 10_000: 5}
+PRESET_BY_SIZE = {100: "digits", 1_000: "grey", 10_000: "grey"}  # few images overfit the larger net
 SEARCH_BY_SIZE: dict[int, dict[str, Any]] = {
     100: dict(start=dict(nodes=20, tries=10, node_rows=15), heads=dict(anchor=10.0)),
     1_000: dict(start=dict(nodes=100, tries=3, node_rows=15)),
@@ -181,8 +180,8 @@ def base(scale: str, n: int) -> TrainingConfig:
         for stage in (config.step1, config.step2):
             stage.iterations = EPOCHS[size] * max(1, 3 * n // stage.batch_size)
         return config
-    side = 8 if scale == "smoke" else 28
-    config = override(preset("digits", n_features=side**2, image_shape=(side, side, 1)), SEARCH_BY_SIZE[size])
+    side, name = (8, "digits") if scale == "smoke" else (28, PRESET_BY_SIZE[size])
+    config = override(preset(name, n_features=side**2, image_shape=(side, side, 1)), SEARCH_BY_SIZE[size])
     return override(config, SMOKE, {"start.tries": 2, "start.ground": 5}) if scale == "smoke" else config
 
 

@@ -11,7 +11,7 @@ import torch
 from gedi.data import load
 from gedi.experiments import Budget, Outcome, Request
 from gedi.experiments.cells import Cell, Measured, cells_of
-from gedi.experiments.tabulate import Text, part, tabulate, write_json
+from gedi.experiments.tabulate import Entry, Results, Text, part, tabulate, write_json
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.fit import fit_rows
 from gedi.training.guard import DivergedError, GuardWarning
@@ -44,7 +44,8 @@ def table_stability(request: Request) -> Outcome:
             "Data and fit both change with the seed. A run is rolled back when a batch's energy gap, |log p|, gradient "
             "or share of samples at the edge of the box exceeds its limit. It is aborted if that happens again after "
             "three rollbacks.",
-            "Energy gaps and |log p| (root mean square over data and samples) are recorded every 50 iterations.",
+            "Energy gaps and |log p| (root mean square over data and samples) are recorded every 50 iterations. "
+            "Digits have none: their density learns by denoising, without samples.",
         ],
         varies=None,
         summarise=counts_of_runs,
@@ -52,22 +53,29 @@ def table_stability(request: Request) -> Outcome:
 
 
 def _number(key: str) -> Text:
-    return lambda results, row: str(n) if isinstance(n := results.groups[row][key], int) else f"{n:.3g}"
+    def text(results: Results, row: Entry) -> str:
+        value = results.groups[row][key]
+        return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+    return text
 
 
 def counts_of_runs(runs: list[Measured]) -> dict[str, Any]:
     """Counts over runs, and their largest values."""
     events = [run.get("guard") or [] for run in runs]
-    gaps = [run["largest"]["generative"] for run in runs if run.get("largest")]
-    sizes = [run["largest"]["energy_size"] for run in runs if run.get("largest")]
+    largest = [run.get("largest") or {} for run in runs]
+    # Denoising, the default for many columns, has neither samples nor an energy gap.
+    gaps, sizes = (
+        [one[name] for one in largest if one.get(name) is not None] for name in ("generative", "energy_size")
+    )
     return {
         "runs": len(runs),
         "non_finite": sum(any(event["seen"].endswith(NON_FINITE) for event in seen) for seen in events),
         "rolled_back": sum(any("rolled back" in event["action"] for event in seen) for seen in events),
         "aborted": sum("diverged" in run for run in runs),
-        "largest_gap": max(gaps, default=float("nan")),
-        "largest_gap_median": statistics.median(gaps) if gaps else float("nan"),
-        "largest_log_density": max(sizes, default=float("nan")) ** 0.5,
+        "largest_gap": max(gaps, default=None),
+        "largest_gap_median": statistics.median(gaps) if gaps else None,
+        "largest_log_density": max(sizes) ** 0.5 if sizes else None,
     }
 
 

@@ -18,16 +18,15 @@ from gedi.experiments.cell_fits import measure_cell
 from gedi.experiments.cells import Cell, CellData, Measured, cells_of
 from gedi.experiments.table_clustering import SUITE, find_sets, read_set
 from gedi.experiments.tabulate import Entry, Results, Text, part, tabulate
-from gedi.report.measures import Answers, measure
-from gedi.report.run_view import IMAGE_SAMPLES, ROW_SAMPLES
-from gedi.report.verdict import LIMITS, POOR, UNGRADED, WORST_FIRST, judge
+from gedi.report.data_sample import DataSample
+from gedi.report.run_view import view_of
+from gedi.report.verdict import GRADES, LIMITS, POOR, UNGRADED, worst_of
 from gedi.training.config import TrainingConfig
 from gedi.training.model import TrainedModel
 
 MADE_ROWS, DIGITS_ROWS = 300, 600
 ENOUGH = 200  # iterations per stage, so that many fits are affordable
 SMOKE_EVERY = 8  # at the smoke scale, one case in this many is fitted
-GRADES_SHOWN = ("good", "fair", "poor", UNGRADED)
 TRUE, NEAR_RIVAL = 0.7, 0.05  # 'good' is right if AMI is at least 0.7, or at most 0.05 below the best rival's
 CLEARLY_TRUE = 0.9
 AMI_BINS: dict[str, Callable[[float], bool]] = {
@@ -44,9 +43,6 @@ SETS += ("compound", "aggregation", "wingnut", "zigzag_outliers")
 @dataclass(frozen=True)
 class VerdictCell(Cell):
     """One fit on data of `verdict_data`, on digits, or on a set of the benchmark suite."""
-
-    def image_shape(self) -> tuple[int, ...] | None:
-        return (8, 8, 1) if self.dataset == "digits" else None
 
     def config(self) -> TrainingConfig:
         """Small networks, trained for longer than a trial run, so that many fits are affordable; digits: defaults."""
@@ -104,8 +100,8 @@ def table_verdict(request: Request) -> Outcome:
         rows=[*((name,) for name in AMI_BINS), (NO_CLUSTERS,)],
         columns={
             "clusters and truth": part(),
-            **{grade: _count(grade) for grade in GRADES_SHOWN},
-            "fits": _count(*GRADES_SHOWN),
+            **{grade: _count(grade) for grade in GRADES},
+            "fits": _count(*GRADES),
         },
         varies=None,
         notes=[
@@ -132,10 +128,10 @@ def _settings(cell: Cell) -> str:
 # ---- one fit ----
 
 
-def measure_grades(cell: Cell, models: Path | None = None, *, folder: Path) -> Measured:
+def measure_grades(cell: Cell, *, folder: Path) -> Measured:
     """Fit a case and judge it as its report would."""
     x, y = data_of(cell, folder)
-    return measure_cell(cell, models, CellData(x, x, y), more=judged)
+    return measure_cell(cell, CellData(x, x, y), more=judged)
 
 
 def data_of(cell: Cell, folder: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -153,12 +149,11 @@ def judged(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
     """What the verdict on the clusters rests on, and how well its rivals agree with the truth."""
     assert model is not None
     rows = data.x_train.reshape(len(data.x_train), -1).astype(np.float64)
-    samples = model.sample(IMAGE_SAMPLES if model.image_shape else ROW_SAMPLES) if model.has_density else None
-    m = measure(model, Answers(model, rows), samples, model.results, model.history)
-    found = {judgement.ability: judgement.findings for judgement in judge(m)}
+    run = view_of(Path(cell.dataset), model, model.results, DataSample(cell.dataset, rows, len(rows)))
+    found = {judgement.ability: judgement.findings for judgement in run.judgements}
     return {
         "findings": {name: {f.measure: f.value for f in some if f.measure} for name, some in found.items()},
-        "rivals": {name: ami(data.y_test, rival.labels) for name, rival in m.rivals.items()},
+        "rivals": {name: ami(data.y_test, rival.labels) for name, rival in run.measures.rivals.items()},
     }
 
 
@@ -170,8 +165,7 @@ def grade(measured: Measured) -> str:
     if "diverged" in measured:
         return POOR
     values: dict[str, float] = measured["findings"].get("clusters", {})
-    levels = {LIMITS[name].level(value) for name, value in values.items()}
-    return next((level for level in WORST_FIRST if level in levels), UNGRADED)
+    return worst_of(LIMITS[name].level(value) for name, value in values.items())
 
 
 def is_right(measured: Measured) -> bool:

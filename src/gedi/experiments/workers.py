@@ -28,15 +28,13 @@ def tell(line: str) -> None:
     _say.get()(line)
 
 
-def in_processes(
-    work: Callable[..., Result], tasks: Sequence[tuple[Any, ...]], jobs: int, say: Say
-) -> Generator[Result]:
-    """Yield the result of ``work(*task)`` for each task as it finishes; ``say`` receives the lines from `tell`."""
+def in_processes(work: Callable[[Any], Result], tasks: Sequence[Any], jobs: int, say: Say) -> Generator[Result]:
+    """Yield the result of ``work(task)`` for each task as it finishes; ``say`` receives the lines from `tell`."""
     if jobs == 1 or len(tasks) <= 1:
         # In this process, but also on one thread: splitting sums over threads would change their last digits.
         for task in tasks:
             with _as_worker(say):
-                found = work(*task)
+                found = work(task)
             yield found
         return
     others = set(multiprocessing.active_children())
@@ -44,7 +42,7 @@ def in_processes(
     lines = context.SimpleQueue()
     executor = ProcessPoolExecutor(min(jobs, len(tasks)), context, _start_worker, (lines,))
     try:
-        left = {executor.submit(work, *task) for task in tasks}
+        left = {executor.submit(work, task) for task in tasks}
         while left:
             done, left = wait(left, LOOK, FIRST_COMPLETED)
             while not lines.empty():

@@ -15,8 +15,8 @@ import torch
 from gedi.errors import LogicError
 from gedi.logic import cache, enumeration, evaluation, sdd
 from gedi.logic.circuit import Circuit, from_models
+from gedi.logic.evaluation import check_normalised, check_possible, check_shapes
 from gedi.logic.expressions import Categorical, Formula, few_values, holds, variables_in
-from gedi.logic.inputs import check_normalised, check_possible, check_shapes
 from gedi.logic.nodes import cut, description
 from gedi.logic.text import check_text, read_constraint, read_text, write_constraint
 

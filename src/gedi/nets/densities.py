@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gedi.data.scaled_rows import Rows
 
 Function = Callable[[torch.Tensor], torch.Tensor]
-Similarity = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Support = tuple[torch.Tensor, torch.Tensor]  # lowest and highest corner of the box a density was learned in
 
 
@@ -95,11 +94,6 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     finally:
         for part in were_training:
             part.training = True
-
-
-def tempered_logsumexp(scores: torch.Tensor, tau: float) -> torch.Tensor:
-    """log sum_j exp(s_j / tau) of each row, in float32 or wider: half precision is too coarse for a small ``tau``."""
-    return torch.logsumexp(scores.to(torch.promote_types(scores.dtype, torch.float32)) / tau, dim=1)
 
 
 class UnnormalisedDensity(Density):
@@ -199,9 +193,10 @@ class EnergyDensity(UnnormalisedDensity):
 class ContrastiveDensity(UnnormalisedDensity):
     """The energy that a contrastive model implies: log p(x) = log sum_j exp(sim(g(x), z_j) / tau) + const (Eq. 9).
 
-    ``embed`` is g, and ``bank`` holds the z_j = g(x_j), which change only in ``refresh``. In Eq. 9 they depend on
-    Theta, so `log_density_by` takes a bank that carries gradients. EBCLR uses the other view of the batch as the bank
-    and ``negative_squared_distance`` as the similarity, without normalising the embeddings.
+    ``embed`` is g, and ``bank`` holds the z_j = g(x_j), which change only in ``refresh``; ``marginal`` computes log p
+    from embeddings and a bank. In Eq. 9 the z_j depend on Theta, so `log_density_by` takes a bank that carries
+    gradients. EBCLR uses the other view of the batch as the bank and ``negative_squared_distance`` as the similarity,
+    without normalising the embeddings.
     """
 
     reads_heads = True
@@ -212,15 +207,13 @@ class ContrastiveDensity(UnnormalisedDensity):
         embed: Function,
         bank: torch.Tensor,
         *,
-        similarity: Similarity,
-        tau: float = 0.1,
+        marginal: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
         support: Support | None = None,
         wall: float = 0.1,
     ) -> None:
         super().__init__(support, wall)
         self.embed = embed
-        self.similarity = similarity
-        self.tau = tau
+        self.marginal = marginal
         self.register_buffer("bank", bank.detach().clone())
 
     @torch.no_grad()
@@ -230,17 +223,11 @@ class ContrastiveDensity(UnnormalisedDensity):
         self.bank.copy_(self.embed(x[torch.arange(size, device=x.device) * len(x) // size]))
 
     def inside(self, x: torch.Tensor) -> torch.Tensor:
-        return self._marginal(self.embed(x), self.bank)
+        return self.marginal(self.embed(x), self.bank)
 
     def log_density_by(self, x: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
         """log p(x) with ``bank`` in place of the stored embeddings; gradients flow through it."""
-        return self.framed(x, self._marginal(self.embed(x), bank))
-
-    def _marginal(self, z: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
-        # Otherwise autocast would cast the operands of the similarity's matrix product back to half precision.
-        with torch.autocast(z.device.type, enabled=False):
-            wide = torch.promote_types(z.dtype, torch.float32)
-            return tempered_logsumexp(self.similarity(z.to(wide), bank.to(wide)), self.tau)
+        return self.framed(x, self.marginal(self.embed(x), bank))
 
 
 class ClusterDensity(UnnormalisedDensity):
@@ -260,4 +247,5 @@ class ClusterDensity(UnnormalisedDensity):
         self.tau = tau
 
     def inside(self, x: torch.Tensor) -> torch.Tensor:
-        return tempered_logsumexp(self.scorer(x), self.tau)
+        scores = self.scorer(x)  # half precision is too coarse for a small tau
+        return torch.logsumexp(scores.to(torch.promote_types(scores.dtype, torch.float32)) / self.tau, dim=1)

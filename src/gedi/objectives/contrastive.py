@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import torch
 from torch.nn import functional as F
 
-from gedi.nets.densities import Similarity
 from gedi.objectives.precision import full_precision
 from gedi.objectives.term import Loss, Term
 from gedi.settings import Positive
@@ -39,7 +38,7 @@ def negative_squared_distance(z: torch.Tensor, other: torch.Tensor) -> torch.Ten
     return 2 * z @ other.T - (z**2).sum(dim=1, keepdim=True) - (other**2).sum(dim=1)
 
 
-SIMILARITIES: dict[str, Similarity] = {
+SIMILARITIES = {
     "dot": dot,
     "cosine": cosine,
     "negative_squared_distance": negative_squared_distance,

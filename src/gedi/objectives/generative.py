@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
@@ -14,7 +15,7 @@ from gedi.nets import ClusterDensity, ContrastiveDensity, Density, FlowDensity, 
 from gedi.nets.densities import evaluating
 from gedi.nets.gedinet import energy_density
 from gedi.nets.mixture import Mixture
-from gedi.objectives.contrastive import SIMILARITIES
+from gedi.objectives.contrastive import contrastive_log_density
 from gedi.objectives.term import Loss, Term
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive
 
@@ -180,8 +181,8 @@ class ContrastiveEnergy(ContrastiveDivergence):
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
         weights = next(net.clusters.parameters())  # [heads, c, size of the embedding]
         bank = torch.zeros(self.bank, weights.shape[2], device=weights.device)
-        similarity = SIMILARITIES[self.similarity]
-        return ContrastiveDensity(net.embed, bank, similarity=similarity, tau=self.tau, support=support)
+        marginal = partial(contrastive_log_density, tau=self.tau, similarity=self.similarity)
+        return ContrastiveDensity(net.embed, bank, marginal=marginal, support=support)
 
     def log_density(self, views: Views, rows: torch.Tensor) -> torch.Tensor:
         net = views.net

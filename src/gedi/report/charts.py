@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
-from gedi.report.look import PALETTE, colour, compact, literal
-from gedi.report.measures import spectrum
+from gedi.report.images import data_uri
+from gedi.report.look import PALETTE, colour, compact, literal, rgb
+from gedi.report.measures import Answers, can_walk, spectrum, walk_paths
+from gedi.training.model import TrainedModel
 
 Chart = dict[str, Any]  # {"data": traces, "layout": layout}; or with "cloud", from which the page makes the traces
 POINTS = 1_500  # in one chart
 BINS = 48
+HIGHEST = 2.5  # a histogram's top, in heights of the data's highest bin
 DASHES = ("solid", "dot", "dash", "dashdot", "longdash")
 
 
@@ -25,10 +29,14 @@ def axis(title: str = "", **options: Any) -> dict[str, Any]:
     return ({"title": {"text": title}} if title else {}) | options
 
 
-def scatter_trace(name: str, points: np.ndarray, *, mode: str = "markers", **more: Any) -> dict[str, Any]:
-    """A trace of points [n, 2]."""
-    x, y = compact(points[:, 0]), compact(points[:, 1])
+def trace(name: str, x: Sequence[Any], y: Sequence[Any], *, mode: str = "markers", **more: Any) -> dict[str, Any]:
+    """Points or lines."""
     return {"type": "scatter", "mode": mode, "name": name, "x": x, "y": y, **more}
+
+
+def scatter_trace(name: str, points: np.ndarray, **more: Any) -> dict[str, Any]:
+    """A trace of points [n, 2]."""
+    return trace(name, compact(points[:, 0]), compact(points[:, 1]), **more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +64,12 @@ def cloud(
 ) -> Chart:
     """Points [n, 2], a colour and a symbol for each group; the reader switches between ``views`` of the same points.
 
-    ``text`` is shown when a point is hovered over. ``numbered``: each group's number is written at its centre.
+    ``text`` is what each of the points ``shown`` says when it is hovered over. ``numbered``: each group's number is
+    written at its centre.
     """
     shown = np.arange(len(points)) if shown is None else shown
     x, y = compact(points[shown, 0]), compact(points[shown, 1])
-    each = None if text is None else [text[i] for i in shown]
-    made = {"x": x, "y": y, "text": each, "numbered": numbered, "views": [view.written(shown) for view in views]}
+    made = {"x": x, "y": y, "text": text, "numbered": numbered, "views": [view.written(shown) for view in views]}
     return {"cloud": made} | chart([], hovermode="closest", **layout)
 
 
@@ -80,17 +88,6 @@ def matched(reference: np.ndarray, cluster: np.ndarray) -> np.ndarray:
 # ---- embedding ----
 
 
-def two_directions(embedding: np.ndarray) -> np.ndarray:
-    """The embedding along its two main directions (PCA), with signs fixed so that the picture never flips."""
-    from sklearn.utils.extmath import svd_flip
-
-    centred = embedding - embedding.mean(0)
-    left, _, directions = np.linalg.svd(centred, full_matrices=False)
-    _, directions = svd_flip(left, directions, u_based_decision=False)
-    points = centred @ directions[:2].T
-    return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
-
-
 def embedding_map(points: np.ndarray, views: Sequence[View], text: Sequence[str], shown: np.ndarray) -> Chart:
     """The rows in the embedding."""
     hidden = {"showticklabels": False, "zeroline": False}
@@ -106,7 +103,7 @@ def spectrum_chart(embedding: np.ndarray) -> Chart:
         "x": list(range(1, len(shares) + 1)),
         "y": compact(100 * shares),
         "marker": {"color": PALETTE[0]},
-        "hovertemplate": "direction %{x}: %{y:.1f} %<extra></extra>",
+        "hovertemplate": "direction %{x}: %{y:.1f}%<extra></extra>",
     }
     return chart([bars], height=260, xaxis=axis("direction"), yaxis=axis("% of singular values"), showlegend=False)
 
@@ -117,17 +114,13 @@ def spectrum_chart(embedding: np.ndarray) -> Chart:
 def number_chart(curve: dict[int, float], chosen: int) -> Chart:
     """The score of each number of clusters that was tried."""
     numbers = sorted(curve)
-    sizes = [12 if k == chosen else 7 for k in numbers]
-    line = {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": "score",
-        "x": numbers,
-        "y": compact([curve[k] for k in numbers]),
+    colours = [PALETTE[3] if k == chosen else PALETTE[0] for k in numbers]
+    look = {
         "line": {"color": PALETTE[0], "width": 2},
-        "marker": {"size": sizes, "color": [PALETTE[3] if k == chosen else PALETTE[0] for k in numbers]},
+        "marker": {"size": [12 if k == chosen else 7 for k in numbers], "color": colours},
         "hovertemplate": "%{x} clusters: %{y:.4g}<extra></extra>",
     }
+    line = trace("score", numbers, compact([curve[k] for k in numbers]), mode="lines+markers", **look)
     whole = axis("number of clusters", tickmode="linear" if len(numbers) <= 15 else "auto", dtick=1)
     return chart([line], height=260, xaxis=whole, yaxis=axis("score (higher is better)"), showlegend=False)
 
@@ -150,8 +143,144 @@ def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
         outline = np.column_stack([(edges[1:] + edges[:-1]) / 2, 100 * counts])
         line = {"shape": "hvh", "width": 2, "color": colour(i), "dash": DASHES[i % len(DASHES)]}
         fill = "tozeroy" if i == 0 else "none"
-        hover = "%{y:.1f} % at %{x:.3g}"
+        hover = "%{y:.1f}% at %{x:.3g}"
         traces.append(scatter_trace(literal(name), outline, mode="lines", line=line, fill=fill, hovertemplate=hover))
     # A spike of noise in one bin must not flatten the data's histogram.
-    highest = 1.6 * max(traces[0]["y"])
+    highest = 1.05 * min(HIGHEST * max(traces[0]["y"]), max(max(trace["y"]) for trace in traces))
     return chart(traces, height=320, xaxis=axis(title), yaxis=axis("% of rows", range=[0, highest]))
+
+
+# ---- two features: clusters over decision regions, typicality, walks and samples ----
+
+REGIONS = 160  # pixels per side of the decision regions
+GRID_SIDE = 90  # points per side of log p
+CUT_OFF = 12.0  # log p is cut off at least this far below typical data
+CONTOURS = 10  # contour lines
+WALKS_DRAWN = 80
+WINDOW_MARGIN = 0.12
+PROPORTIONS = 1.35  # width over height of a chart
+Window = list[tuple[float, float]]  # (low, high) of each axis
+
+
+def plane_charts(
+    answers: Answers,
+    samples: np.ndarray | None,
+    views: Sequence[View],
+    text: Sequence[str],
+    shown: np.ndarray,
+    names: tuple[str, str],
+) -> dict[str, Chart]:
+    """The charts of the plane, by name; those with nothing to show are left out."""
+    window = window_around(answers.rows)
+    regions = _stretched(_regions(answers.model, window), window)
+    charts = {"map": cloud(answers.rows, views, text=text, shown=shown, height=560, images=[regions])}
+    if answers.model.has_density:
+        heights = typicality_grid(answers, window)
+        lines = _contours(heights, window)
+        charts["density"] = chart([lines], images=[_stretched(_landscape(heights), window)])
+        if can_walk(answers.model):
+            charts["walks"] = chart([lines, *_walks(answers)])
+        if samples is not None:
+            marker = {"size": 5, "color": colour(2), "opacity": 0.75}
+            hover = "%{x:.3g}, %{y:.3g}<extra>sample</extra>"
+            charts["samples"] = chart([lines, scatter_trace("sample", samples, marker=marker, hovertemplate=hover)])
+    (left, right), (bottom, top) = window
+    for name, made in charts.items():
+        made["layout"] |= {
+            "height": 560 if name == "map" else 420,
+            "xaxis": axis(names[0], range=[left, right], zeroline=False),
+            "yaxis": axis(names[1], range=[bottom, top], zeroline=False),
+            "hovermode": "closest",
+            "showlegend": name != "density",
+        }
+    return charts
+
+
+def window_around(rows: np.ndarray) -> Window:
+    """The data and a margin, in the proportions of a chart."""
+    low, high = rows.min(0).astype(float), rows.max(0).astype(float)
+    side = np.where(high > low, high - low, 1.0) * (1 + 2 * WINDOW_MARGIN)
+    middle = (low + high) / 2
+    if 0.2 < side[0] / side[1] < 5:  # the units are comparable: show shapes undistorted
+        height = max(side[1], side[0] / PROPORTIONS)
+        side = np.array([height * PROPORTIONS, height])
+    return [(float(a), float(b)) for a, b in zip(middle - side / 2, middle + side / 2, strict=True)]
+
+
+def _grid(window: Window, side: int) -> np.ndarray:
+    xs, ys = (np.linspace(low, high, side) for low, high in window)
+    return np.stack(np.meshgrid(xs, ys), axis=-1).reshape(-1, 2)
+
+
+def _stretched(source: str, window: Window) -> dict[str, Any]:
+    """A picture behind a chart, over the whole window."""
+    (left, right), (bottom, top) = window
+    place = {"xref": "x", "yref": "y", "x": left, "y": top, "sizex": right - left, "sizey": top - bottom}
+    return {"source": source, "sizing": "stretch", "layer": "below", **place}
+
+
+def _regions(model: TrainedModel, window: Window) -> str:
+    """p(y|x) over the plane as a picture: the clusters' colours, mixed by probability, stronger where it is certain."""
+    probability = model.predict_proba(_grid(window, REGIONS))
+    colours = np.array([rgb(k) for k in range(probability.shape[1])])
+    mixed = probability @ colours
+    certain = (probability.max(1) - 1 / probability.shape[1]) / (1 - 1 / max(2, probability.shape[1]))
+    alpha = 40 + 50 * np.clip(certain, 0, 1)
+    pixels = np.column_stack([mixed, alpha]).clip(0, 255).astype(np.uint8).reshape(REGIONS, REGIONS, 4)[::-1]
+    return data_uri(Image.fromarray(pixels))
+
+
+def typicality_grid(answers: Answers, window: Window, side: int = GRID_SIDE) -> np.ndarray:
+    """log p over the plane [side, side], 0 at the median of the data.
+
+    Outside the data, log p falls without limit, so it is cut off far below; further if it varies more over the data.
+    """
+    typical = float(np.median(answers.log_density))
+    floor = max(CUT_OFF, 2 * (typical - float(np.quantile(answers.log_density, 0.01))))
+    heights = answers.model.score_samples(_grid(window, side)) - typical
+    return np.maximum(heights, -floor).reshape(side, side)
+
+
+def _landscape(heights: np.ndarray) -> str:
+    """Heights as a picture: light where they are high."""
+    from matplotlib import colormaps
+
+    low, high = float(heights.min()), float(heights.max())
+    pixels = colormaps["cividis"]((heights[::-1] - low) / max(high - low, 1e-9), bytes=True)
+    return data_uri(Image.fromarray(np.asarray(pixels)))
+
+
+def contour_lines(heights: np.ndarray, window: Window) -> list[np.ndarray]:
+    """Lines of equal height, each [n, 2]."""
+    from contourpy import contour_generator
+
+    xs, ys = (np.linspace(low, high, GRID_SIDE) for low, high in window)
+    levels = np.linspace(float(heights.min()), float(heights.max()), CONTOURS + 2)[1:-1]
+    generator = contour_generator(xs, ys, heights)
+    return [np.asarray(piece) for level in levels for piece in generator.lines(level)]
+
+
+def _contours(heights: np.ndarray, window: Window) -> dict[str, Any]:
+    """Lines of equal height, as one trace."""
+    gap = np.full((1, 2), np.nan)  # lifts the pen between two lines
+    pieces = [part for piece in contour_lines(heights, window) for part in (piece, gap)]
+    ink = np.concatenate(pieces or [np.empty((0, 2))])
+    line = {"width": 1, "color": "rgba(128,128,128,0.55)"}
+    x, y = compact(ink[:, 0], 3), compact(ink[:, 1], 3)
+    hidden = {"hoverinfo": "skip", "showlegend": False}
+    return trace("log p", x, y, mode="lines", line=line, **hidden)
+
+
+def _walks(answers: Answers) -> list[dict[str, Any]]:
+    model = answers.model
+    paths = walk_paths(model, answers.rows, n=min(WALKS_DRAWN, len(answers.rows)))
+    gap = np.full((len(paths), 1, 2), np.nan)  # lifts the pen between two walks
+    ink = np.concatenate([paths, gap], axis=1).reshape(-1, 2)
+    crossed = model.predict(paths[:, 0]) != model.predict(paths[:, -1])
+    ends = [
+        ("start", paths[:, 0], {"size": 4, "color": PALETTE[0]}),
+        ("end in another cluster", paths[crossed, -1], {"size": 9, "color": PALETTE[4], "symbol": "x"}),
+    ]
+    line = {"color": PALETTE[3], "width": 1.6}
+    traces = [scatter_trace("walk", ink, mode="lines", line=line, hoverinfo="skip")]
+    return traces + [scatter_trace(name, points, marker=marker) for name, points, marker in ends if len(points)]

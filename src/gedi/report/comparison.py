@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gedi.evaluation import nmi
-from gedi.report.charts import Chart, View, axis, chart, cloud, matched, two_directions
+from gedi.report.charts import Chart, View, axis, chart, cloud, matched
 from gedi.report.history import CURVE_NAMES, ENERGY_GAP, OBJECTIVE, History, curves
 from gedi.report.look import literal, percent, score_in_words, short
 from gedi.report.measures import spread_evenly
 from gedi.report.page import render
 from gedi.report.records import about, flat
 from gedi.report.run_view import RunView
-from gedi.report.verdict import CANDIDATES, FAIR, GOOD, LIMITS, POOR, headline, overall
+from gedi.report.verdict import CANDIDATES, GRADES, LIMITS, headline, overall
 
 MOST_RUNS = 12  # runs on one page
 SMALL = 600  # points in each of the small maps
@@ -91,7 +91,7 @@ MEASURES = [
     ("entropy of the cluster sizes", lambda r: percent(r.measures.entropy)),
     ("effective rank of the embedding", lambda r: short(r.measures.effective_rank)),
     ("log p tells data from noise (AUROC)", lambda r: score_in_words(r.measures.noise_auroc)),
-    ("accuracy of telling samples from data (50 % is best)", lambda r: percent(r.measures.sample_test)),
+    ("accuracy of telling samples from data (50% is best)", lambda r: percent(r.measures.sample_test)),
     ("gap in log p between samples and data, late in training", lambda r: short(r.measures.energy_gap)),
     ("training time in seconds", lambda r: short(r.results.get("seconds"))),
     ("gradient evaluations of the sampler and walks", lambda r: short(r.results.get("gradient_evaluations"))),
@@ -124,8 +124,7 @@ def same_rows(run: RunView, other: RunView) -> bool:
 def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
     """The same rows in the same places, coloured by each run's clusters."""
     assert shared.answers is not None
-    is_plane = shared.kind == "plane"
-    points = shared.answers.rows if is_plane else two_directions(shared.answers.embedding)
+    points = shared.answers.on_map
     shown = spread_evenly(len(points), SMALL)
     reference = next(iter(members.values()))
     hidden = axis(showticklabels=False, zeroline=False)
@@ -152,7 +151,6 @@ def _overlaid(runs: list[RunView], names: list[str], measure: str) -> Chart | No
 
 
 SAME_CLUSTERS = 0.95  # NMI above which two clusterings are taken to be the same
-GRADES_BEST_FIRST = (GOOD, FAIR, POOR)  # best first; ungraded runs come last
 
 
 class Contest(NamedTuple):
@@ -183,7 +181,7 @@ def contest(runs: Sequence[RunView], names: Sequence[str], same_rows: Sequence[i
     (grade, crowding), (next_grade, next_crowding) = _rank(first), _rank(second)
     if grade < next_grade:
         why = next(one.why for one in first.judgements if one.ability == "clusters")
-        return Contest(ranked[0], f"{names[ranked[0]]} is best: its clusters are {GRADES_BEST_FIRST[grade]}. {why}")
+        return Contest(ranked[0], f"{names[ranked[0]]} is best: its clusters are {GRADES[grade]}. {why}")
     if next_crowding - crowding > LIMITS["behind"].good:
         numbers = f"crowding of its borders {short(crowding, 2)}, next run's {short(next_crowding, 2)}; 0 is best"
         return Contest(ranked[0], f"{names[ranked[0]]} is best: clearer gaps set its clusters apart ({numbers}).")
@@ -197,8 +195,6 @@ def contest(runs: Sequence[RunView], names: Sequence[str], same_rows: Sequence[i
 
 def _rank(run: RunView) -> tuple[int, float]:
     """The grade of its clusters, then how crowded their borders are; lower is better."""
-    level = next((one.level for one in run.judgements if one.ability == "clusters"), "")
+    level = next(one.level for one in run.judgements if one.ability == "clusters")
     crowding = run.measures.crowding
-    return GRADES_BEST_FIRST.index(level) if level in GRADES_BEST_FIRST else len(
-        GRADES_BEST_FIRST
-    ), math.inf if crowding is None else crowding
+    return GRADES.index(level), math.inf if crowding is None else crowding

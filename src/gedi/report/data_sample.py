@@ -51,6 +51,11 @@ class DataSample:
         """The name of a label."""
         return self.classes[value] if self.classes else str(value)
 
+    def label_groups(self, labels: np.ndarray) -> tuple[list[str], np.ndarray]:
+        """The names of the labels that occur, and the place of each row's label among them."""
+        values, group = np.unique(labels, return_inverse=True)
+        return [self.label(int(value)) for value in values], group
+
     def feature(self, column: int) -> str:
         """A column's name, or its number."""
         return self.feature_names[column] if self.feature_names else f"feature {column}"
@@ -61,13 +66,13 @@ class DataSample:
         return f"{number} · {self.ids[row]}" if self.ids else number
 
 
-def sample_of(data: Dataset, *, seed: int = 0) -> DataSample:
-    """At most `ROWS_KEPT` rows of a data set, drawn with ``seed``, in their original order."""
+def sample_of(data: Dataset) -> DataSample:
+    """At most `ROWS_KEPT` rows of a data set, always the same ones, in their original order."""
     total, width = len(data.x), int(np.prod(data.x.shape[1:]))
     most = max(1, min(ROWS_KEPT, BYTES // (8 * width)))
     places = np.arange(total)
     if total > most:
-        places = np.sort(np.random.default_rng(seed).choice(total, most, replace=False))
+        places = np.sort(np.random.default_rng(0).choice(total, most, replace=False))
     rows = _narrow(take(data.x, places).reshape(len(places), width))
     labels = None if data.y is None else np.asarray(data.y)[places].astype(np.int64)
     names = [shown(str(name), NAME_LENGTH) for name in data.feature_names or []]

@@ -67,8 +67,8 @@ class Difference:
 
     column: str
     strength: float  # in standard deviations of the column; negative if the cluster has less
-    own: str  # "60,000", "Antwerp 61 %"
-    others: str  # "31,000", "9 %"
+    own: str  # "60,000", "Antwerp 61%"
+    others: str  # "31,000", "9%"
 
     @property
     def text(self) -> str:
@@ -103,10 +103,10 @@ def differences(columns: Sequence[ShownColumn], cluster: np.ndarray, n_clusters:
     return found
 
 
-def strongest(differences: Sequence[Difference], most: int = TOP) -> list[Difference]:
+def strongest(differences: Sequence[Difference]) -> list[Difference]:
     """The differences worth mentioning, strongest first."""
     told = [one for one in differences if abs(one.strength) >= DISTINCTIVE]
-    return sorted(told, key=lambda one: -abs(one.strength))[:most]
+    return sorted(told, key=lambda one: -abs(one.strength))[:TOP]
 
 
 def telling(found: Sequence[Sequence[Difference]], most: int) -> list[int]:

@@ -86,13 +86,13 @@ class Gaps:
         return sum(self.clusters[k].rows for k in self.hidden) / max(1, sum(c.rows for c in self.clusters.values()))
 
 
-def spread_steps(x: np.ndarray, words: Words = (), *, seed: int = 0) -> np.ndarray:
+def spread_steps(x: np.ndarray, words: Words = ()) -> np.ndarray:
     """The rows, with columns of few distinct values spread over the space between those values.
 
     In a column of zeros and ones, the gap between 0 and 1 says nothing about clusters. Several such columns that vary
     together still show clusters. ``words``, the places of categories, stay as they are: `neighbour_links` knows them.
     """
-    x, rng = np.array(x, dtype=np.float64), np.random.default_rng(seed)
+    x, rng = np.array(x, dtype=np.float64), np.random.default_rng(0)
     known = {place for places in words for place in places}
     for column in (x[:, place] for place in range(x.shape[1]) if place not in known):
         values, places = np.unique(column, return_inverse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gedi.files.reading import shown
-from gedi.report.charts import Chart, axis, chart
+from gedi.report.charts import Chart, axis, chart, trace
 from gedi.report.look import colour, compact, finite_number, literal
 from gedi.report.measures import spread_evenly
 
@@ -118,18 +118,10 @@ def curves(history: History, names: list[str], *, prefix: str = "", first_colour
         x, y = history.curve(name)
         if not x:
             continue
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines" if len(x) > 1 else "markers",
-                "name": prefix or literal(CURVE_NAMES.get(name, shown(name, 30))),
-                "showlegend": True,  # even for a single line
-                "x": x,
-                "y": y,
-                "line": {"color": colour(first_colour + i), "width": 2},
-                "hovertemplate": "%{y:.4g} at %{x}",
-            }
-        )
+        called = prefix or literal(CURVE_NAMES.get(name, shown(name, 30)))
+        look = {"line": {"color": colour(first_colour + i), "width": 2}, "hovertemplate": "%{y:.4g} at %{x}"}
+        look["showlegend"] = True  # even for a single line
+        traces.append(trace(called, x, y, mode="lines" if len(x) > 1 else "markers", **look))
     return traces
 
 
@@ -157,17 +149,14 @@ def with_stages(made: Chart, history: History) -> Chart:
 
 def _guard_marks(history: History) -> dict[str, Any]:
     said = [(shown(str(event.get("seen")), 200), shown(str(event.get("action")), 200)) for event in history.events]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "event",
-        "x": [history.place(event) for event in history.events],
-        "y": [0.03] * len(history.events),
+    places = [history.place(event) for event in history.events]
+    look = {
         "yaxis": "y2",
         "text": [literal(f"{seen}: {action}") for seen, action in said],
         "hovertemplate": "%{text}<extra>event</extra>",
         "marker": {"symbol": "triangle-up", "size": 12, "color": colour(3)},
     }
+    return trace("event", places, [0.03] * len(places), **look)
 
 
 def _line(x: float, colour: str, dash: str) -> dict[str, Any]:

@@ -108,15 +108,15 @@ def score_in_words(value: Any) -> str:
 
 
 def percent(share: Any) -> str:
-    """A share in per cent. Only exact 0 and 1 are shown as 0 % and 100 %."""
+    """A share in percent. Only exact 0 and 1 are shown as 0% and 100%."""
     share = finite_number(share)
     if share is None:
         return "–"
     if 0 < share < 0.0005:
-        return "<\u00a00.1\u00a0%"
+        return "<\u00a00.1%"
     if 0.9995 <= share < 1:
-        return ">\u00a099.9\u00a0%"
-    return f"{100 * share:.1f}\u00a0%" if 0 < share < 0.1 or 0.99 <= share < 1 else f"{100 * share:.0f}\u00a0%"
+        return ">\u00a099.9%"
+    return f"{100 * share:.1f}%" if 0 < share < 0.1 or 0.99 <= share < 1 else f"{100 * share:.0f}%"
 
 
 def literal(text: str) -> str:

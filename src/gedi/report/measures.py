@@ -63,6 +63,11 @@ class Answers:
     def confidence(self) -> np.ndarray:
         return self.probability.max(1)
 
+    @cached_property
+    def on_map(self) -> np.ndarray:
+        """Where the rows are on a map, [n, 2]: rows of two features as they are, others along two main directions."""
+        return self.rows if self.model.n_features == 2 else two_directions(self.embedding)
+
     def typical(self, k: int, most: int) -> np.ndarray:
         """The most typical rows of a cluster: the highest log p in its more certain half.
 
@@ -244,16 +249,27 @@ def spectrum(embedding: np.ndarray) -> np.ndarray:
     return values / values.sum() if values.sum() > 0 else values
 
 
+def two_directions(embedding: np.ndarray) -> np.ndarray:
+    """The embedding along its two main directions (PCA), with signs fixed so that the picture never flips."""
+    from sklearn.utils.extmath import svd_flip
+
+    centred = embedding - embedding.mean(0)
+    left, _, directions = np.linalg.svd(centred, full_matrices=False)
+    _, directions = svd_flip(left, directions, u_based_decision=False)
+    points = centred @ directions[:2].T
+    return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
+
+
 def effective_rank(shares: np.ndarray) -> float:
     """exp of the entropy of the singular values (Roy and Vetterli 2007): k equal ones give k."""
     return math.exp(entropy(shares)) if shares.any() else 1.0
 
 
-def kept_clusters(answers: Answers, *, seed: int = 0) -> dict[str, Any]:
+def kept_clusters(answers: Answers) -> dict[str, Any]:
     """Share of rows that keep their cluster when moved a little: by noise, and by a walk along the density."""
     model = answers.model
     scaled = torch.from_numpy(answers.scaled)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     noise = model.config.augment.noise or 0.0
     moved = {"keeps_noise": scaled + noise * torch.randn(scaled.shape, generator=generator)}
     if can_walk(model):

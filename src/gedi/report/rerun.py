@@ -16,7 +16,10 @@ from gedi import runs
 from gedi.errors import GediError
 from gedi.report.look import finite_number, setting
 from gedi.runs import Plan
+from gedi.training.model import TrainedModel
 from gedi.training.presets import PRESETS, configure
+
+MINUTES = "minutes"  # among changes: the flag, which is not a setting
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Rerun:
     out: str = "RUN-2"
     about_data: tuple[str, ...] = ()  # flags about the data, the method and the seed
     about_settings: tuple[str, ...] = ()  # flags that bring back settings that are not the default
+    minutes: float | None = None  # the time budget; it decides how many iterations there are
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])  # as in config.yaml, under 'training'
 
     def fit(
@@ -40,53 +44,57 @@ class Rerun:
         """
         words = ["gedi", "fit", self.data, "--n-clusters", str(n_clusters or self.n_clusters), *self.about_data]
         words += () if afresh else self.about_settings
-        for path, value in (changes or {}).items():
-            words += [f"--training.{path}", f"{value:g}" if isinstance(value, float) else str(value)]
+        budget = {} if afresh or self.minutes is None else {MINUTES: self.minutes}
+        for name, value in (budget | dict(changes or {})).items():
+            flag = f"--{name}" if name == MINUTES else f"--training.{name}"
+            words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
         return shlex.join([*words, "--out", self.out])
 
     def times(self, factor: float, *paths: str) -> dict[str, float]:
-        """Settings multiplied by a factor; those that the run does not use are left out."""
+        """Settings multiplied by a factor; those that the run does not use are left out.
+
+        A run with a time budget gets a longer one instead of more iterations, which the budget would cut again.
+
+        >>> Rerun(minutes=10, settings={"step2": {"iterations": 500}}).times(3, "step2.iterations")
+        {'minutes': 30}
+        """
         changes: dict[str, float] = {}
         for path in paths:
             value = setting(self.settings, *path.split("."))
-            if now := finite_number(value):
+            if self.minutes is not None and path.endswith(".iterations"):
+                changes[MINUTES] = factor * self.minutes
+            elif now := finite_number(value):
                 changes[path] = round(factor * now) if isinstance(value, int) else factor * now
         return changes
 
 
-def rerun_of(
-    folder: Path,
-    settings: Mapping[str, Any],
-    n_clusters: int | None = None,
-    n_features: int | None = None,
-    image_shape: tuple[int, ...] | None = None,
-) -> Rerun:
+def rerun_of(folder: Path, settings: Mapping[str, Any], model: TrainedModel | None) -> Rerun:
     """How to start a run again. A folder without a plan, such as one that `GEDI.save` made, does not know its data."""
     out = _next_to(folder)
     try:
         plan = Plan.read(folder)
     except GediError:
-        return Rerun(n_clusters=n_clusters or 2, out=out, settings=settings)
+        return Rerun(n_clusters=2 if model is None else model.n_clusters, out=out, settings=settings)
     flags = [] if plan.method == "gedi" else ["--method", plan.method]
     flags += [] if plan.label_column is None else ["--label-column", plan.label_column]
     flags += ["--drop", _comma_separated(plan.drop)] if plan.drop else []
     flags += ["--raw"] if plan.raw else []
     flags += ["--skip-broken"] if plan.skip_broken else []
     flags += ["--seed", str(plan.seed)] if plan.seed else []
-    chosen = _settings_flags(folder, plan, n_features, image_shape)
-    chosen += [] if plan.minutes is None else ["--minutes", f"{plan.minutes:g}"]
-    data = _from_here(Path(plan.data)) if Path(plan.data).is_absolute() else plan.data
-    return Rerun(data, n_clusters or plan.n_clusters, out, tuple(flags), tuple(chosen), settings)
+    chosen = _settings_flags(folder, plan, model)
+    n_clusters = plan.n_clusters if model is None else model.n_clusters
+    return Rerun(from_here(plan.data), n_clusters, out, tuple(flags), tuple(chosen), plan.minutes, settings)
 
 
-def _settings_flags(folder: Path, plan: Plan, n_features: int | None, image_shape: tuple[int, ...] | None) -> list[str]:
+def _settings_flags(folder: Path, plan: Plan, model: TrainedModel | None) -> list[str]:
     """Nothing for default settings, the name of a preset, or the plan itself."""
-    itself = ["--config", _from_here(folder / runs.PLAN)]
-    if n_features is None:  # the run has no model
+    itself = ["--config", from_here((folder / runs.PLAN).resolve())]
+    if model is None:
         return itself
+    shape = {"n_features": model.n_features, "image_shape": model.image_shape}
     for name in (None, *PRESETS):
         with suppress(GediError):  # a preset for other data
-            if configure(name, plan.method, n_features=n_features, image_shape=image_shape) == plan.training:
+            if configure(name, plan.method, **shape) == plan.training:
                 return [] if name is None else ["--preset", name]
     return itself
 
@@ -95,12 +103,15 @@ def _next_to(folder: Path) -> str:
     """The first of RUN-2, RUN-3, ... that does not exist."""
     folder = folder.resolve()
     free = (folder.with_name(f"{folder.name}-{k}") for k in range(2, 1000))
-    return _from_here(next((path for path in free if not os.path.lexists(path)), folder))
+    return from_here(next((path for path in free if not os.path.lexists(path)), folder))
 
 
-def _from_here(path: Path) -> str:
-    """Relative inside the current folder, where the command is likely to be pasted; absolute elsewhere."""
-    path, here = path.resolve(), Path.cwd()
+def from_here(data: str | Path) -> str:
+    """Relative inside the current folder, where the command is likely to be pasted; absolute elsewhere.
+
+    The name of a known data set, which is not an absolute path, stays as it is.
+    """
+    path, here = Path(data), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 

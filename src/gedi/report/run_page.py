@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,20 +13,22 @@ from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report import charts as make
 from gedi.report import records
-from gedi.report.answer import cluster_lines, column_table, row_texts, typical_table
 from gedi.report.charts import POINTS, Chart, View, matched
+from gedi.report.data_sample import DataSample
+from gedi.report.differences import TABLE_COLUMNS, Difference, ShownColumn, strongest, telling
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
 from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures, walk_strips
 from gedi.report.look import literal, percent, setting, short
 from gedi.report.measures import UNSURE, Answers, can_walk, guard_events, spread_evenly
 from gedi.report.page import render
-from gedi.report.plane import plane_charts
 from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES
 
 LARGEST_TABLE = 30  # clusters or labels in the table of clusters against labels
-LISTED = 20  # clusters on the first screen; the rest are folded away
+LISTED = 20  # clusters on the first screen, and on the terminal; the page folds away the rest
 LABEL_VIEW = 100  # with more labels, the map has no view of them
+TYPICAL_ROWS = 3  # typical rows listed for each cluster
+HOVER_VALUES = 8  # shown when a row is hovered over
 
 
 def run_page(run: RunView) -> str:
@@ -34,61 +38,132 @@ def run_page(run: RunView) -> str:
     number = records.number_of_clusters(run.results)
     if number is not None and len(number["curve"]) > 1:
         charts["number"] = make.number_chart(number["curve"], number["chosen"])
+    lines = cluster_lines(run)
     context: dict[str, Any] = {
+        "run": run,
         "about": records.about(run),
-        "judgements": run.judgements,
-        "measures": run.measures,
         "number": number,
         "left_out": records.left_out(run.results),
-        "candidates": run.measures.ranking,
         "candidate_names": CANDIDATES,
         "stages": records.stages(run),
         "has_choice": history.choice is not None,
         "has_constraint": bool(setting(run.settings, "objective", "symbolic")),
         "random_heads": setting(run.settings, "heads", "random"),
-        "labelled": None,
-        "clusters": [],
-        "empty": [],
-        "typical": None,
-        "columns": None,
+        "labelled": against_labels(run),
+        "clusters": lines,
+        "empty": [k for k, size in enumerate(run.measures.sizes) if not size],
+        "typical": typical_table(run, lines),
+        "columns": column_table(run.differences),
         "columns_read": records.columns_read(run),
-        "exemplars": None,
         "listed": LISTED,
-        "views": [],
         "events": history.event_rows(),
         "event_columns": EVENT_COLUMNS,
         "cost": records.cost(run.results),
         "settings": records.flat(run.settings),
         "provenance": records.provenance_facts(run.results),
-        "sample": run.sample,
-        "kind": run.kind,
         "unsure": UNSURE,
+        **_pictures(run, charts),
     }
-    if run.answers is not None:
-        lines = cluster_lines(run, run.answers) if run.measures.has_clusters else []
-        context["empty"] = (
-            sorted(set(range(run.measures.n_clusters)) - {line["cluster"] for line in lines}) if lines else []
-        )
-        context |= {"clusters": lines, "typical": typical_table(run, lines), "columns": column_table(run.differences)}
-        context |= {"labelled": against_labels(run)} | _pictures(run, run.answers, charts)
     return render("run.html.j2", title=f"{run.name} · gedi report", charts=charts, **context)
 
 
-def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[str, Any]:
+# ---- the answer ----
+
+
+def cluster_lines(run: RunView) -> list[dict[str, Any]]:
+    """One line per cluster with rows: its size, how sure the model is, what sets it apart, its most common label."""
+    answers = run.answers
+    if answers is None or run.clusters is None:
+        return []
+    sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
+    lines = []
+    for k in np.flatnonzero(sizes).tolist():
+        rows = int(sizes[k])
+        mine = np.flatnonzero(answers.cluster == k)
+        line = {"cluster": k, "rows": rows, "share": rows / len(answers.rows), "bar": 100 * rows / int(sizes.max())}
+        line |= {"apart": strongest(run.differences[k]) if run.differences else []}
+        line["typical"] = answers.typical(k, TYPICAL_ROWS).tolist()
+        confidence = answers.confidence[mine]
+        line |= {"confidence": float(confidence.mean()), "unsure": float((confidence < UNSURE).mean()), "label": None}
+        if run.label_names is not None:
+            ((name, often),) = Counter(run.label_names[i] for i in mine.tolist()).most_common(1)
+            line["label"] = f"{name} ({percent(often / rows)})"
+        lines.append(line)
+    return lines
+
+
+def column_table(found: Sequence[Sequence[Difference]]) -> dict[str, Any] | None:
+    """The columns that tell clusters apart best, each with its value in every cluster; None if there are none."""
+    columns, clusters = telling(found, TABLE_COLUMNS), [k for k, line in enumerate(found) if line]
+    if not columns or len(clusters) < 2:
+        return None
+    most = max(1.0, *(abs(found[k][i].strength) for k in clusters for i in columns))
+    lines = []
+    for i in columns:
+        cells = [{"text": found[k][i].own, "tint": _tint(found[k][i].strength / most)} for k in clusters]
+        lines.append({"name": found[clusters[0]][i].column, "cells": cells})
+    return {"clusters": clusters, "lines": lines, "all": len(columns) == len(found[clusters[0]])}
+
+
+def _tint(strength: float) -> str:
+    """Orange above the other rows, blue below; pale enough for text in both light and dark mode."""
+    red, green, blue = (213, 94, 0) if strength > 0 else (10, 122, 191)
+    return f"rgba({red}, {green}, {blue}, {0.55 * abs(strength):.2f})"
+
+
+def typical_table(run: RunView, lines: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Typical rows of every cluster with their values; None for images."""
+    if run.kind == "images" or run.sample is None:
+        return None
+    columns = _first(run.columns, run.differences)
+    rows = [
+        {"cluster": line["cluster"], "name": run.sample.row_name(i), "values": [column.value(i) for column in columns]}
+        for line in lines
+        for i in line["typical"]
+    ]
+    return {"columns": [column.name for column in columns], "rows": rows} if rows else None
+
+
+def _first(columns: Sequence[ShownColumn], found: Sequence[Sequence[Difference]]) -> list[ShownColumn]:
+    """The columns shown for a row: all if there are few, otherwise those that tell clusters apart best."""
+    if len(columns) <= HOVER_VALUES:
+        return list(columns)
+    best = telling(found, HOVER_VALUES) or range(HOVER_VALUES)
+    return [columns[i] for i in best]
+
+
+def against_labels(run: RunView) -> dict[str, Any] | None:
+    """Agreement with the labels, if there are any. They were not used in training."""
+    if run.labels is None or run.sample is None or run.clusters is None:
+        return None
+    names, group = run.sample.label_groups(run.labels)
+    counts = None
+    if len(names) <= LARGEST_TABLE and run.measures.n_clusters <= LARGEST_TABLE:
+        table = np.zeros((run.measures.n_clusters, len(names)), dtype=int)
+        np.add.at(table, (run.clusters, group), 1)
+        counts = {"names": names, "rows": table.tolist(), "most": max(1, int(table.max()))}
+    return {"scores": run.label_scores, "counts": counts, "whole": bool(run.written_scores) or run.sample.is_whole}
+
+
+# ---- the pictures ----
+
+
+def _pictures(run: RunView, charts: dict[str, Chart]) -> dict[str, Any]:
     """The sections for this kind of data; charts are added to ``charts``."""
-    assert run.sample is not None
-    model, context = answers.model, {}
-    images = run.kind == "images"
+    context: dict[str, Any] = {"exemplars": None, "views": []}
+    answers, sample = run.answers, run.sample
+    if answers is None or sample is None:
+        return context
+    model, images = answers.model, run.kind == "images"
+    views = context["views"] = map_views(run, answers, sample)
     places = spread_evenly(len(answers.rows), THUMBNAILS if images else POINTS)
-    texts = row_texts(run, answers, places.tolist())
-    text = [texts.get(i, "") for i in range(len(answers.rows))]
-    views = context["views"] = map_views(run, answers)
+    text = row_texts(run, answers, sample, places.tolist())
     if run.kind == "plane":
-        names = (literal(run.sample.feature(0)), literal(run.sample.feature(1)))
-        drawn = plane_charts(answers, run.samples, views, text, names)
+        names = (literal(sample.feature(0)), literal(sample.feature(1)))
+        drawn = make.plane_charts(answers, run.samples, views, text, places, names)
         charts |= {"map" if name == "map" else f"plane-{name}": made for name, made in drawn.items()}
     elif model.has_clusters:
-        charts["map"] = make.embedding_map(make.two_directions(answers.embedding), views, text, places)
+        charts["map"] = make.embedding_map(answers.on_map, views, text, places)
     if images:
         assert model.image_shape is not None
         painter = Painter(model.image_shape, float(answers.rows.min()), float(answers.rows.max()))
@@ -105,24 +180,44 @@ def _pictures(run: RunView, answers: Answers, charts: dict[str, Chart]) -> dict[
     return context
 
 
-def map_views(run: RunView, answers: Answers) -> list[View]:
+def map_views(run: RunView, answers: Answers, sample: DataSample) -> list[View]:
     """The clusters of the run, of its rivals in matching colours, and the labels, to switch between on the map."""
     views = [View("gedi", answers.cluster, note="The clusters of this run.")]
-    for name, cluster in run.rivals.items():
-        same = matched(answers.cluster, cluster)
+    for name, rival in run.measures.rivals.items():
+        same = matched(answers.cluster, rival.labels)
         share = percent(float((same == answers.cluster).mean()))
         views.append(View(name, same, note=f"{name} puts {share} of the rows in the same cluster as gedi."))
-    if run.labels is not None and run.sample is not None:
-        labels, group = np.unique(run.labels, return_inverse=True)
-        if len(labels) <= LABEL_VIEW:
-            names = [run.sample.label(int(value)) for value in labels]
+    if sample.labels is not None:
+        names, group = sample.label_groups(sample.labels)
+        if len(names) <= LABEL_VIEW:
             views.append(View("labels", group, names, "The labels of the data. They were not used in training."))
     return views
+
+
+def row_texts(run: RunView, answers: Answers, sample: DataSample, rows: Sequence[int]) -> list[str]:
+    """The hover texts of rows: number and id, cluster, typicality, label, and values."""
+    columns = [] if run.kind == "images" else _first(run.columns, run.differences)
+    texts = []
+    for i in rows:
+        said = [f"<b>{literal(sample.row_name(i))}</b>"]
+        if answers.model.has_clusters:
+            said.append(f"cluster {answers.cluster[i]}, {percent(answers.confidence[i])} sure")
+        said += [f"{literal(column.name)}: {literal(column.value(i))}" for column in columns]
+        if len(columns) < len(run.columns) and columns:
+            said.append("…")
+        if answers.model.has_density:
+            said.append(f"typicality (log p) {short(float(answers.log_density[i]))}")
+        if run.label_names is not None:
+            said.append(f"label {literal(run.label_names[i])} (not used in training)")
+        texts.append("<br>".join(said))
+    return texts
 
 
 def _foreign(run: RunView, answers: Answers, charts: dict[str, Chart]) -> list[list[str]]:
     """Histograms of data and of rows that are not data, and how well both scores tell them apart."""
     others = foreign_rows(answers.rows)
+    if answers.model.image_shape is not None:
+        others["shuffled pixels"] = others.pop("shuffled columns")
     if run.samples is not None:
         others = {"own samples": run.samples} | others
     if run.foreign is not None:
@@ -136,17 +231,3 @@ def _foreign(run: RunView, answers: Answers, charts: dict[str, Chart]) -> list[l
     return [
         [name, *(short(auroc(scores["data"], scores[name])) for scores in (densities, gradients))] for name in others
     ]
-
-
-def against_labels(run: RunView) -> dict[str, Any] | None:
-    """Agreement with the labels, if there are any. They were not used in training."""
-    if run.labels is None or run.sample is None or run.clusters is None:
-        return None
-    labels, places = np.unique(run.labels, return_inverse=True)
-    counts = None
-    if len(labels) <= LARGEST_TABLE and run.measures.n_clusters <= LARGEST_TABLE:
-        table = np.zeros((run.measures.n_clusters, len(labels)), dtype=int)
-        np.add.at(table, (run.clusters, places), 1)
-        names = [run.sample.label(int(value)) for value in labels]
-        counts = {"names": names, "rows": table.tolist(), "most": max(1, int(table.max()))}
-    return {"scores": run.label_scores, "counts": counts, "whole": bool(run.written_scores) or run.sample.is_whole}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ from gedi.data import Dataset, check_rows, load
 from gedi.errors import GediError, RunError
 from gedi.evaluation import clustering_scores
 from gedi.files.reading import read_json, read_json_lines, shown
+from gedi.files.writing import finite, replace_text
 from gedi.report.data_sample import DataSample, read_sample, sample_of
 from gedi.report.differences import Difference, ShownColumn, columns_of, differences
+from gedi.report.gaps import MeasuredClusters
 from gedi.report.look import finite_number
 from gedi.report.measures import Answers, Measures, measure
 from gedi.report.rerun import Rerun, rerun_of
-from gedi.report.verdict import Judgement, judge
+from gedi.report.verdict import Judgement, headline, judge, overall
 from gedi.training.config import to_dict
 from gedi.training.model import TrainedModel
 
@@ -76,10 +79,7 @@ class RunView:
     @property
     def rerun(self) -> Rerun:
         """How to fit the same data again, for commands to paste."""
-        model = self.model
-        if model is None:
-            return rerun_of(self.folder, self.settings)
-        return rerun_of(self.folder, self.settings, model.n_clusters, model.n_features, model.image_shape)
+        return rerun_of(self.folder, self.settings, self.model)
 
     @property
     def clusters(self) -> np.ndarray | None:
@@ -99,11 +99,6 @@ class RunView:
         if self.clusters is None or not self.columns:
             return []
         return differences(self.columns, self.clusters, self.measures.n_clusters)
-
-    @property
-    def rivals(self) -> dict[str, np.ndarray]:
-        """Other clusterings of the same rows, by name."""
-        return {name: rival.labels for name, rival in self.measures.rivals.items()}
 
     @property
     def labels(self) -> np.ndarray | None:
@@ -175,3 +170,57 @@ def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:
     except GediError:
         return None
     return sample_of(data) if runs.fingerprint(rows) == plan.rows_sha256 else None
+
+
+# ---- report.json: a run's verdict and the numbers it rests on, for programs ----
+
+ABILITIES = ("clusters", "density", "samples", "training")  # in every file
+NOT_NUMBERS = ("own", "rivals", "warnings", "candidates")
+
+
+def summary(run: RunView) -> dict[str, Any]:
+    """What report.json holds. Its verdict always has the same form; grades are good, fair, poor or not graded."""
+    found = {judgement.ability: judgement for judgement in run.judgements}
+    verdict = {name: {"grade": j.level, "why": j.why, "try": j.advice} for name, j in found.items()}
+    return {
+        "verdict": {name: verdict[name] for name in ABILITIES} | verdict,
+        "overall": overall(run.judgements),
+        "headline": headline(run.judgements),
+        "findings": {
+            name: [
+                {"grade": f.level, "text": f.text, "try": f.command, "measure": f.measure, "value": f.value}
+                for f in j.worst_first
+            ]
+            for name, j in found.items()
+        },
+        "run": run.name,
+        "rows": None if run.sample is None else {"measured": len(run.sample.rows), "total": run.sample.total},
+        "measures": plain_measures(run.measures),
+        "gaps": None if run.measures.own is None else gaps(run.measures.own),
+        "rivals": {name: gaps(rival) for name, rival in run.measures.rivals.items()},
+        "candidates": run.measures.candidates,
+    }
+
+
+def plain_measures(m: Measures) -> dict[str, Any]:
+    """The plain measures by name; null where there is none."""
+    return {item.name: getattr(m, item.name) for item in fields(m) if item.name not in NOT_NUMBERS}
+
+
+def gaps(clustering: MeasuredClusters) -> dict[str, Any]:
+    """How well a clustering is set apart."""
+    found = clustering.gaps
+    return {
+        "crowding": clustering.crowding,
+        "hidden_share": found.hidden_share,
+        "clusters_without_gap": found.crowded,
+        "clusters_in_parts": found.hidden,
+        "silhouette": clustering.silhouette,
+        "agreement": clustering.agreement,
+    }
+
+
+def write_summary(run: RunView, path: Path) -> Path:
+    """Write report.json, whole or not at all."""
+    replace_text(path, json.dumps(finite(summary(run)), indent=1, ensure_ascii=False) + "\n")
+    return path

@@ -14,15 +14,13 @@ import numpy as np
 from markupsafe import Markup
 
 from gedi.errors import DataError
-from gedi.report.charts import two_directions
+from gedi.report.charts import contour_lines, typicality_grid, window_around
 from gedi.report.data_sample import DataSample
 from gedi.report.look import colour, percent, swatch
 from gedi.report.measures import Answers, spread_evenly
 from gedi.report.page import write_page
-from gedi.report.plane import contour_lines, typicality_grid, window_around
 from gedi.report.run_page import run_page
-from gedi.report.run_view import RunView
-from gedi.training.config import to_dict
+from gedi.report.run_view import view_of
 from gedi.training.model import TrainedModel
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ def write_model_report(model: TrainedModel, sample: DataSample | None, path: str
     """Write the page to ``path``; without one, to a temporary file that opens in a browser if there is a display."""
     if sample is None:
         raise DataError("This model was loaded without rows, so it has none to show: pass some as data.")
-    run = RunView(Path("model"), "model", model, model.results, model.history, to_dict(model.config), kept=sample)
+    run = view_of(Path("model"), model, model.results, sample)
     page = Path(path) if path is not None else Path(tempfile.mkdtemp(prefix="gedi-")) / "report.html"
     write_page(run_page(run), page)
     if path is None and _has_display():
@@ -63,7 +61,7 @@ def draw(model: TrainedModel, sample: DataSample | None, axes: Axes | None) -> A
         window = window_around(answers.rows)
         for line in contour_lines(typicality_grid(answers, window), window):
             axes.plot(line[:, 0], line[:, 1], color="0.7", linewidth=0.8, zorder=0)
-    points = answers.rows if is_plane else two_directions(answers.embedding)
+    points = answers.on_map
     shown = spread_evenly(len(points), POINTS_DRAWN)
     for k in np.unique(answers.cluster).tolist():
         mine = shown[answers.cluster[shown] == k]

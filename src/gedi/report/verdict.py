@@ -8,6 +8,7 @@ with the truth where it is known. They prove nothing: clusters can be real and s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,9 +19,13 @@ from gedi.report.measures import Measures
 from gedi.report.rerun import Rerun
 from gedi.training.choice import HEAD
 
-GOOD, FAIR, POOR, UNGRADED = "good", "fair", "poor", "not graded"
+GRADES = GOOD, FAIR, POOR, UNGRADED = "good", "fair", "poor", "not graded"
 WORST_FIRST = (POOR, FAIR, GOOD, UNGRADED)
 TOO_SHORT = 100  # iterations: a run whose stages are all shorter only shows that everything works
+
+
+def worst_of(levels: Iterable[str]) -> str:
+    return min(levels, key=WORST_FIRST.index, default=UNGRADED)
 
 
 class Limit(NamedTuple):
@@ -90,8 +95,7 @@ class Judgement:
 
     @property
     def level(self) -> str:
-        levels = {finding.level for finding in self.findings}
-        return next((level for level in WORST_FIRST if level in levels), UNGRADED)
+        return worst_of(finding.level for finding in self.findings)
 
     @property
     def worst_first(self) -> list[Finding]:
@@ -138,12 +142,12 @@ def headline(judgements: list[Judgement]) -> str:
     'Clusters look good; samples look poor.'
     """
     parts = []
-    for level, words in ((GOOD, "good"), (FAIR, "fair"), (POOR, "poor")):
+    for level in (GOOD, FAIR, POOR):
         names = [judgement.ability for judgement in judgements if judgement.level == level]
         if names:
             together = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
             plural = len(names) > 1 or names[0].endswith("s")
-            parts.append(f"{together} look{'' if plural else 's'} {words}")
+            parts.append(f"{together} look{'' if plural else 's'} {level}")
     reasons = [judgement.absent for judgement in judgements if judgement.absent]
     nothing = f"not graded: {reasons[0]}" if reasons else "there is nothing to judge yet"
     sentence = "; ".join(parts) or nothing
@@ -152,8 +156,7 @@ def headline(judgements: list[Judgement]) -> str:
 
 def overall(judgements: list[Judgement]) -> str:
     """The level of the worst part. Poor samples count as fair: they do not make the clusters worse."""
-    levels = {FAIR if j.ability == "samples" and j.level == POOR else j.level for j in judgements}
-    return next((level for level in WORST_FIRST if level in levels), UNGRADED)
+    return worst_of(FAIR if j.ability == "samples" and j.level == POOR else j.level for j in judgements)
 
 
 def _finding(name: str, value: float | None, text: str, remedy: str, command: str) -> list[Finding]:
@@ -285,11 +288,12 @@ def _density(m: Measures, rerun: Rerun) -> list[Finding]:
         longer,
     )
     # Shuffling independent columns changes nothing: no density could do better.
+    parts = "pixels" if m.has_images else "columns"
     return found + _finding(
         "shuffled_auroc",
         m.shuffled_auroc,
-        f"It is higher than for shuffled columns {percent(m.shuffled_auroc)} of the time (50\u00a0% is chance).",
-        "unless the columns are independent, the density has not learned how they depend on each other: train longer",
+        f"It is higher than for shuffled {parts} {percent(m.shuffled_auroc)} of the time (50% is chance).",
+        "unless they are independent, the density has not learned how they depend on each other: train it for longer",
         longer,
     )
 
@@ -299,8 +303,7 @@ def _samples(m: Measures, rerun: Rerun) -> list[Finding]:
     found = _finding(
         "sample_test",
         m.sample_test,
-        f"A nearest-neighbour test tells samples from data with {percent(m.sample_test)} accuracy "
-        "(50\u00a0% is chance).",
+        f"A nearest-neighbour test tells samples from data with {percent(m.sample_test)} accuracy (50% is chance).",
         f"do not use the samples as data; {remedy}",
         command,
     )

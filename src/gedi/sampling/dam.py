@@ -75,6 +75,8 @@ def dam(
     for _ in range(steps):
         points.append(points[-1] + tangent(delta, slope(points[-1] + delta)))
     # Delta is fixed, so the path does not depend on where the walk ends: cut it afterwards.
+    if math.isinf(max_drop):
+        points = [x, points[-1]]
     path, values = torch.stack(points), torch.stack([log_density(point) for point in points])
     ends = (values[1:] >= values[0] - max_drop).cumprod(0).sum(0)
     walks = torch.arange(len(x), device=x.device)

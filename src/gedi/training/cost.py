@@ -56,7 +56,7 @@ class Cost:
             shortest = once + LEAST_SHARE * for_all
             enough = math.ceil(ROOM * shortest / 6) / 10
             raise ConfigError(
-                f"--minutes {minutes:g} is too short: even {100 * LEAST_SHARE:g} % of {iterations_in_words(config)} "
+                f"--minutes {minutes:g} is too short: even {100 * LEAST_SHARE:g}% of {iterations_in_words(config)} "
                 f"takes about {duration(shortest)}. Use --minutes {enough:g} or more."
             )
         scaled = (math.ceil(share * n1), math.ceil(share * n2))

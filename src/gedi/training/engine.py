@@ -121,8 +121,8 @@ class Engine:
                 self.recovery.warn(symptom)
         state.net.train()
         while state.iteration < state.length:
-            for group in state.optimiser.param_groups:
-                group["lr"] = config.learning_rate * rate(state.iteration, config, state.length) * self.guard.rate
+            scheduled = config.learning_rate * rate(state.iteration, config, state.length)
+            state.optimiser.learning_rate = scheduled * self.guard.rate
             with self.journal.timed_as_loss():
                 yield self._batch(config.batch_size)
             if self.recovery.went_wrong():
@@ -313,7 +313,7 @@ class Engine:
     def descend(self, losses: dict[str, Loss]) -> None:
         """One optimiser step on the weighted sum of the losses, unless the guard detects divergence."""
         optimiser = self.state.optimiser
-        parameters = optimiser.param_groups[0]["params"]  # all of the net's, without a search through its modules
+        parameters = optimiser.parameters  # all of the net's, without a search through its modules
         loss = torch.stack([loss.weight * loss.value for loss in losses.values()]).sum()
         optimiser.zero_grad()
         self.world.backward(loss)

@@ -165,11 +165,11 @@ class ProgressLine:
             self._show(self._in_words(progress, now))
 
     def _in_words(self, progress: Progress, now: float) -> str:
-        """'fitting the density, 40 %, 25 s left'."""
+        """'fitting the density, 40%, 25 s left'."""
         if not progress.total:
             return progress.doing
         text, seen = (
-            f"{progress.doing}, {100 * progress.iteration // progress.total} %",
+            f"{progress.doing}, {100 * progress.iteration // progress.total}%",
             progress.iteration - self._first,
         )
         if not seen:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gedi.errors import ConfigError
 
 if TYPE_CHECKING:
+    from gedi.objectives.term import Objective
     from gedi.training.config import TrainingConfig
 
 Change = Callable[["TrainingConfig"], None]
@@ -39,10 +40,8 @@ def embedding_alone(**terms: dict[str, Any]) -> Change:
     """Only these terms, which need no clusters, in step 2 alone; clusters by k-means of the embeddings."""
 
     def change(config: TrainingConfig) -> None:
-        from gedi.training.config import read_objective
-
         _step2_alone(config)
-        config.objective = read_objective(**terms)
+        config.objective = _terms(**terms)
         config.net.head = "nf_projector" if "negative_free" in terms else "projector"
         config.heads = replace(config.heads, random=1, starts=(), neutral=0)
 
@@ -73,10 +72,8 @@ def swav(config: TrainingConfig) -> None:
     """Step 2 alone, with the iterations of both steps, random heads, and the same views as GEDI."""
     _step2_alone(config)
     _random_heads(config)
-    clustering = config.objective["clustering"]
-    from gedi.training.config import read_objective
-
-    config.objective = read_objective(clustering=dict(kind="sinkhorn", weight=clustering.weight, dam=0.0, tau=0.1))
+    weight = config.objective["clustering"].weight
+    config.objective = _terms(clustering=dict(kind="sinkhorn", weight=weight, dam=0.0, tau=0.1))
     config.net.head = "projector"
 
 
@@ -86,6 +83,12 @@ def simclr(config: TrainingConfig) -> None:
     embedding_alone(contrastive=dict(kind="nt-xent"))(config)
     if own is not None and own.kind == "nt-xent":
         config.objective["contrastive"] = own
+
+
+def _terms(**settings: dict[str, Any]) -> Objective:
+    from gedi.training.config import read_objective  # imports torch, which takes seconds
+
+    return read_objective(**settings)
 
 
 def _step2_alone(config: TrainingConfig) -> None:
@@ -142,10 +145,8 @@ def no_nf(config: TrainingConfig) -> None:
 
 def with_nf(config: TrainingConfig) -> None:
     """With the paper's L_NF, if there is none: Eqs. 6-7 as means over samples and dimensions."""
-    from gedi.training.config import read_objective
-
     if "negative_free" not in config.objective:
-        config.objective |= read_objective(negative_free=dict(kind="gaussian", per_sample=True))
+        config.objective |= _terms(negative_free=dict(kind="gaussian", per_sample=True))
 
 
 def no_step1(config: TrainingConfig) -> None:
@@ -156,18 +157,6 @@ def no_step1(config: TrainingConfig) -> None:
 def two_encoders(config: TrainingConfig) -> None:
     """A separate encoder for the energy."""
     config.net.two_encoders = True
-
-
-def no_nf_no_step1(config: TrainingConfig) -> None:
-    """Without L_NF and without step 1."""
-    no_nf(config)
-    no_step1(config)
-
-
-def no_nf_two_encoders(config: TrainingConfig) -> None:
-    """Without L_NF, and with a separate encoder for the energy."""
-    no_nf(config)
-    two_encoders(config)
 
 
 def one_encoder(config: TrainingConfig) -> None:
@@ -205,11 +194,8 @@ def no_neighbours(config: TrainingConfig) -> None:
 
 def with_sinkhorn(config: TrainingConfig) -> None:
     """Assignments by Sinkhorn-Knopp instead of a prior on cluster sizes, with prototypes on a projector's sphere."""
-    from gedi.training.config import read_objective
-
     old = _term(config, "clustering")
-    settings = dict(kind="sinkhorn", weight=old.weight, dam=old.dam, neutral=old.neutral)
-    config.objective |= read_objective(clustering=settings)
+    config.objective |= _terms(clustering=dict(kind="sinkhorn", weight=old.weight, dam=old.dam, neutral=old.neutral))
     config.net.head = "projector"
 
 
@@ -238,8 +224,8 @@ VARIANT_CHANGES: dict[str, Change] = {
     "one encoder": one_encoder,
     "no DAM": no_dam,
     "no NF": no_nf,  # this and the next two: the paper's ablation (Sec. 5.1), by the names in its figure
-    "no NF, no step 1": no_nf_no_step1,
-    "no NF, 2 encoders": no_nf_two_encoders,
+    "no NF, no step 1": lambda config: ablate(config, "no NF + no step 1"),
+    "no NF, 2 encoders": lambda config: ablate(config, "no NF + two encoders"),
     "with L_NF": with_nf,
     "no neighbours": no_neighbours,
     "Sinkhorn instead of the prior": with_sinkhorn,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,9 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import eigvalsh
 from scipy.special import logsumexp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from sklearn.mixture import GaussianMixture
 
 from gedi.data import Scaler, TableRecipe
 from gedi.data.neighbours import main_directions, nearest_neighbours
@@ -21,7 +18,7 @@ from gedi.errors import ConfigError
 from gedi.training.config import TrainingConfig
 from gedi.training.evidence import best_mixture, explained
 from gedi.training.journal import Progress
-from gedi.training.start import NEIGHBOURS, Graph, graph_of
+from gedi.training.start import NEIGHBOURS, Graph, gaussian_mixture, graph_of
 
 ROWS_TRIED = 1_500  # if there are more, a random subset of this size is used
 ROWS_EACH = 20  # rows that a cluster needs on average
@@ -74,9 +71,10 @@ class Number:
     def in_words(self) -> str:
         """One sentence for the user."""
         second = "" if self.runner_up is None else f"; the runner-up is {self.runner_up}"
-        return (
-            f"found {self.chosen} clusters ({self.sure}: two halves of the rows agree by {self.agreement:.0%}){second}"
-        )
+        halves = f"two halves of the rows agree by {self.agreement:.0%}"
+        if self.sure == UNCLEAR:
+            return f"found no clear clusters, so it takes {self.chosen} ({halves}){second}"
+        return f"found {self.chosen} clusters ({self.sure}: {halves}){second}"
 
 
 def find_number(
@@ -193,7 +191,7 @@ def eigengaps(rows: np.ndarray, most: int) -> dict[int, float]:
 def agreement_of_halves(rows: np.ndarray, halves: Halves, k: int) -> float:
     """How well clusterings of halves agree on all rows, for the kind of clustering that agrees better."""
     cuts = [[graph.cut(k, 0).labels(rows) for graph in graphs] for _, graphs in halves]
-    mixtures = [[_mixture(half, k).predict(rows) for half in both] for both, _ in halves]
+    mixtures = [[gaussian_mixture(half, k, 0).predict(rows) for half in both] for both, _ in halves]
     return max(float(np.mean([adjusted_rand_score(*labels) for labels in kind])) for kind in (cuts, mixtures))
 
 
@@ -211,9 +209,3 @@ def _graph(rows: np.ndarray, most: int) -> Graph:
     near = nearest_neighbours(rows, NEIGHBOURS).places
     ends = [rows[near[:, i]] for i in range(near.shape[1])]
     return graph_of(rows, ends, most, nodes=NODES, seed=0, fewest=ROWS_OF_NODE)
-
-
-def _mixture(rows: np.ndarray, k: int) -> GaussianMixture:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return GaussianMixture(k, reg_covar=1e-3, random_state=0).fit(rows)

@@ -46,7 +46,7 @@ DIGITS: Changes = dict(
 
 # Larger grey images, of which there are usually more.
 GREY: Changes = dict(
-    net=dict(hidden=(600, 400)),
+    net=dict(hidden=(512, 384)),
     augment=dict(neighbours=10),
     step1=dict(batch_size=400),
     objective=dict(generative=dict(weight=300.0, every=4, base=100, components=64)),

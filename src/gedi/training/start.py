@@ -75,9 +75,7 @@ def mixture(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
         rows = explained(x, run.words)
         found = best_mixture(rows.at(places), some, min(n_clusters, len(some)), tries=EM_TRIES, seed=seed)
         return found.log_joint(rows).argmax(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = GaussianMixture(min(n_clusters, len(some)), reg_covar=1e-3, n_init=2, random_state=seed).fit(some)
+    model = gaussian_mixture(some, min(n_clusters, len(some)), seed, n_init=2)
     return np.concatenate([model.predict(rows) for rows in np.array_split(x, len(x) // START_ROWS + 1)])
 
 
@@ -193,6 +191,13 @@ def tightest_kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[
         found = k_means(some, min(k, len(some)), n_init=n_init, random_state=seed)  # type: ignore[arg-type]
     labels, centres = np.asarray(found[1]), np.asarray(found[0])
     return (labels if len(some) == len(x) else pairwise_distances_argmin(x, centres)), centres
+
+
+def gaussian_mixture(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> GaussianMixture:
+    """The best of ``n_init`` mixtures of k Gaussians with full covariances."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return GaussianMixture(k, reg_covar=1e-3, n_init=n_init, random_state=seed).fit(x)
 
 
 def some_places(n: int, seed: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from gedi.errors import CheckpointError
 from gedi.files.reading import FAILURES, shown
 from gedi.nets import GediNet
 from gedi.sampling import ReplayBuffer
+from gedi.training.adam import Adam
 from gedi.training.config import StageConfig
 
 Tensors = dict[str, torch.Tensor]
@@ -28,7 +29,7 @@ class TrainState:
 
     net: GediNet
     average: GediNet  # exponentially averaged weights of `net`
-    optimiser: torch.optim.Optimizer
+    optimiser: Adam
     buffer: ReplayBuffer
     generator: torch.Generator  # for what all processes must agree on: batches, initial weights
     noise: torch.Generator  # all other noise; the same object as `generator` when one process trains on the CPU
@@ -76,9 +77,9 @@ def averaged_copy(net: GediNet) -> GediNet:
     return copy.deepcopy(net).requires_grad_(False).eval()
 
 
-def adam(net: torch.nn.Module, config: StageConfig) -> torch.optim.Adam:
+def adam(net: torch.nn.Module, config: StageConfig) -> Adam:
     """Adam with empty moments."""
-    return torch.optim.Adam(net.parameters(), lr=config.learning_rate, betas=config.betas, fused=True)
+    return Adam(net.parameters(), learning_rate=config.learning_rate, betas=config.betas)
 
 
 # -- as tensors and counters -------------------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ def pack(state: TrainState) -> tuple[Tensors, dict[str, Any]]:
     groups = {"net": state.net.state_dict(), "average": state.average.state_dict(), "judged": state.judged}
     for group, values in groups.items():
         tensors |= {f"{group}/{name}": value for name, value in values.items()}
-    for place, moments in state.optimiser.state_dict()["state"].items():
+    for place, moments in state.optimiser.moments.items():
         tensors |= {f"optimiser/{place}/{name}": value for name, value in moments.items()}
     tensors |= {name: value for name in OPTIONAL if (value := getattr(state, name)) is not None}
     counters = {
@@ -119,14 +120,12 @@ def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> No
 
     state.net.load_state_dict(group("net"))
     state.average.load_state_dict(group("average"))
-    moments: dict[int, Tensors] = {}
+    device = state.buffer.chains.device
+    state.optimiser.moments = {}
     for key, value in group("optimiser").items():
         place, name = key.split("/")
         # Copies, here and below: the optimiser must not change the packed state, which a rollback may need.
-        moments.setdefault(int(place), {})[name] = value.clone()
-    settings = state.optimiser.state_dict()
-    state.optimiser.load_state_dict({"state": moments, "param_groups": settings["param_groups"]})
-    device = state.buffer.chains.device
+        state.optimiser.moments.setdefault(int(place), {})[name] = value.to(device, copy=True)
     state.buffer.load_state_dict({"chains": tensors["buffer"].to(device)})
     state.generator.set_state(tensors["rng"])
     state.judged = {name: value.to(device, copy=True) for name, value in group("judged").items()}

@@ -32,13 +32,14 @@ class ProcessLostError(RunError):
 class World:
     """The processes of a run, as seen from this one."""
 
-    def __init__(self, hardware: Hardware | None = None) -> None:
+    def __init__(self, hardware: Hardware | None = None, *, alone: bool = False) -> None:
+        """``alone``: this process without the others that a launcher may have started."""
         self.hardware = hardware = hardware or Hardware()
         self.fabric: Fabric | None = None
         if hardware.devices < 1 or hardware.nodes < 1:
             raise ConfigError(f"devices and nodes must be at least 1, got {hardware.devices} and {hardware.nodes}.")
         asked, started = hardware.processes, started_processes()
-        if started not in (1, asked) or (asked == 1 and not is_first_process()):
+        if not alone and (started not in (1, asked) or (asked == 1 and not is_first_process())):
             raise ConfigError(
                 f"{started} processes were started, but --devices {hardware.devices} and --nodes {hardware.nodes} mean "
                 f"{asked}: set --devices to the processes on each machine, and --nodes to the number of machines."

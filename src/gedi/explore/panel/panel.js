@@ -83,7 +83,7 @@ function probability(row) {
 
 function familiarity(row) {
   const badge = element("span", "badge " + row.familiarity, row.familiarity);
-  badge.title = `at least as typical as ${Math.round(100 * row.below)} % of the examples, by log density`;
+  badge.title = `at least as typical as ${Math.round(100 * row.below)}% of the examples, by log density`;
   return badge;
 }
 
@@ -308,11 +308,11 @@ async function start() {
   about = await (await fetch("about.json")).json();
   at("run").textContent = about.run;
   document.title = `gedi explore ${about.run}`;
-  const shape = about.image ? `images of ${about.image.join(" × ")}` : `rows of ${about.width} columns`;
+  const shape = about.image ? `images of ${about.image.join(" × ")}` : `rows with ${about.width} columns`;
   at("about").textContent = `${about.clusters} clusters of ${shape}` + (about.data ? `, trained on ${about.data}` : "");
   at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .tsv, .xlsx, .npy or .npz";
   at("compared").textContent = about.density
-    ? `Compared with ${about.examples.names.length.toLocaleString("en")} ${about.examples.kind}. A row is foreign if 99 % of them have a higher log density; it is unusual if 95 % have.`
+    ? `Compared with ${about.examples.names.length.toLocaleString("en")} ${about.examples.kind}. A row is foreign if 99% of them have a higher log density; it is unusual if 95% do.`
     : "This run has no density, so it cannot tell how familiar a row is.";
   for (const part of document.querySelectorAll(".density")) part.hidden = !about.density;
   at("dots").textContent = about.examples.kind;
