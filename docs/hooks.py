@@ -27,6 +27,7 @@ SPEED_PARTS = {
     "loops": "Inner loops",
     "fits": "Whole fits",
     "growth": "Growth with the number of rows",
+    "devices": "Two processes on images",
     "imports": "Imports and answers",
     "skipped": "What was not measured",
 }

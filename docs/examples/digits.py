@@ -22,7 +22,7 @@ def main() -> tuple[np.ndarray, np.ndarray]:
     print("NMI with the digits:", round(scores["nmi"], 2))
     print("images in the right cluster:", f"{scores['accuracy']:.0%}")
     unsure = probabilities.max(axis=1) < 0.9
-    print("images with less than 90 % in any cluster:", int(unsure.sum()))
+    print("images with less than 90% in any cluster:", int(unsure.sum()))
     return images, probabilities
 
 

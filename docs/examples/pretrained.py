@@ -44,7 +44,7 @@ def backbone(pictures: torch.Tensor, classes: torch.Tensor) -> nn.Module:
     return features.eval()
 
 
-def main() -> None:
+def main() -> tuple[np.ndarray, np.ndarray]:
     pictures, digits = scenes()
     known = digits < 5
     features = backbone(pictures[known], torch.tensor(digits[known]))
@@ -56,8 +56,9 @@ def main() -> None:
     print("NMI of gedi on the features:", round(nmi(digits[~known], clusters), 2))
     others = {"the features": rows, "the pixels": pictures[~known].flatten(1).numpy()}
     for name, values in others.items():
-        clusters = KMeans(5, n_init=10, random_state=0).fit_predict(values)
-        print(f"NMI of k-means on {name}:", round(nmi(digits[~known], clusters), 2))
+        by_k_means = KMeans(5, n_init=10, random_state=0).fit_predict(values)
+        print(f"NMI of k-means on {name}:", round(nmi(digits[~known], by_k_means), 2))
+    return pictures[~known, 0].numpy(), clusters
 
 
 if __name__ == "__main__":
