@@ -223,6 +223,11 @@ def test_pairs_decide_unless_held_out_rows_are_clearly_more_likely(nats, winner)
     assert best_of({"valley": 0.19, "gaussian": 0.39}, {"valley": 0.0, "gaussian": nats}, said) == winner
 
 
+def test_clusters_that_no_pair_connects_win_although_gaussians_fit_a_ring_better_in_pieces():
+    said = {"components": 0.28, "pieces": 1.08}
+    assert best_of({"components": 0.0, "pieces": 0.08}, {"components": -1.41, "pieces": -1.16}, said) == "components"
+
+
 @pytest.mark.parametrize(("share", "winner"), [(0.16, "kmeans"), (0.14, "neighbours")])
 def test_where_neighbours_judge_a_cut_of_them_has_to_be_clearly_better(at_the_choice, monkeypatch, share, winner):
     changes = {"heads__random": 0, "objective__clustering__dam": 0.0, "heads__starts": ("kmeans", "neighbours")}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gedi.training.engine import Engine
 
 NEGLIGIBLE, MORE = 0.06, 1.5  # below this unexplained share, candidates with this many times the entropy are preferred
-ROUNDING = 0.01  # unexplained shares that differ by less count as about the same
+ROUNDING = 0.002  # unexplained shares that differ by less count as about the same
 PER_NAT = 10.0  # a nat of held-out likelihood per value counts as much as a factor e^10 in the unexplained share
 CLEARLY = 0.75  # if only neighbours judge, a cut of their graph must win by this factor: it optimises just that
 NEARLY, HARDLY = 1.03, 0.002  # heads are as good as the best up to this factor on its objective, plus this
