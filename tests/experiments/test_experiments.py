@@ -208,6 +208,7 @@ def test_what_the_parts_leave_out():
     assert near.augment.neighbours == 0 and "neighbours" not in near.heads.starts
     assert config("Sinkhorn instead of the prior").objective["clustering"].kind == "sinkhorn"
     assert config("random heads only").heads.starts == () and config("starts alone").heads.random == 0
+    assert config("no anchor").heads.anchor == 0 < config("full").heads.anchor
 
 
 def test_the_parts_have_fewer_seeds_on_mnist_and_leave_it_out_where_it_is_missing(tmp_path, fits, monkeypatch):

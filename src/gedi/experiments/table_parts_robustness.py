@@ -44,6 +44,7 @@ VARIANTS = (
     "Sinkhorn instead of the prior",
     "random heads only",
     "starts alone",
+    "no anchor",
     "no step 1",
 )
 UNTAUGHT = ("kmeans", UNTRAINED)  # rows to compare with
@@ -78,8 +79,9 @@ def table_parts(request: Request) -> Outcome:
             "with L_NF: Eqs. 6-7 with weight 1, as means over samples and dimensions; the default has no L_NF. "
             "Sinkhorn instead of the prior: equal cluster sizes in every batch, with prototypes on a projector's "
             "sphere.",
-            "random heads only: no start competes, as in the paper. starts alone: no head begins at random. no step "
-            "1: the density starts to learn in step 2.",
+            "random heads only: no start competes, as in the paper. starts alone: no head begins at random. no "
+            "anchor: a start that wins is not learned, except for its cluster sizes. no step 1: the density starts to "
+            "learn in step 2.",
             "Toys are scored on 1,000 fresh points, MNIST on its test set. Digits have one split: all images are used "
             "for training and for scoring.",
             *(

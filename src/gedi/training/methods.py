@@ -204,6 +204,11 @@ def starts_alone(config: TrainingConfig) -> None:
     config.heads = replace(config.heads, random=0)
 
 
+def no_anchor(config: TrainingConfig) -> None:
+    """A start that wins gives the cluster sizes only: the head does not learn its labels."""
+    config.heads = replace(config.heads, anchor=0.0)
+
+
 def _term(config: TrainingConfig, family: str) -> Any:
     """The term of a family that a variant changes."""
     if family not in config.objective:
@@ -231,6 +236,7 @@ VARIANT_CHANGES: dict[str, Change] = {
     "Sinkhorn instead of the prior": with_sinkhorn,
     "random heads only": _random_heads,
     "starts alone": starts_alone,
+    "no anchor": no_anchor,
     "no step 1": no_step1,
 }
 
