@@ -110,7 +110,7 @@ def _number(
     from gedi.training.journal import progress_line
     from gedi.training.number import DOING, find_number
 
-    say(err, f"{DOING}: up to a minute, before the cost of training is known; --n-clusters C skips this")
+    say(err, f"{DOING}, for up to a minute (--n-clusters C skips this)")
     with progress_line(err) as report:
         found = find_number(rows, config, args.seed, report=report, **known)
     say(err, found.in_words())
@@ -268,7 +268,7 @@ def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Pl
     from gedi.training.guard import DivergedError
     from gedi.training.world import World
 
-    say(err, "timing a few iterations of each stage to estimate the cost")
+    say(err, "timing a few iterations, to say how long training will take")
     what = _size(ready, given)
     # Several processes connect later; until then the trial runs in this one, on the CPU.
     world = World(plan.hardware) if plan.hardware.processes == 1 else World(alone=True)
@@ -280,7 +280,7 @@ def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Pl
                 "The cost could not be estimated, as a short trial diverged: leave out --minutes."
             ) from error
         # If the run itself diverges, it will report that.
-        say(err, f"{what}, {iterations_in_words(ready.config)}; the cost is unknown, as a short trial diverged")
+        say(err, f"{what}: {iterations_in_words(ready.config)}; the cost is unknown, as a short trial diverged")
         return plan, ready
     if plan.minutes:
         before = iterations_in_words(ready.config)
@@ -289,7 +289,7 @@ def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Pl
         plan = replace(plan, iterations=iterations)
         plan.write(folder)
         say(err, f"--minutes {plan.minutes:g}: {iterations_in_words(ready.config)} instead of {before}")
-    say(err, f"{what}, {cost.in_words(ready.config)}")
+    say(err, f"{what}: {cost.in_words(ready.config)}")
     return plan, ready
 
 
