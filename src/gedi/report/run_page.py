@@ -44,6 +44,7 @@ def run_page(run: RunView) -> str:
         "about": records.about(run),
         "number": number,
         "left_out": records.left_out(run.results),
+        "outside": records.outside(run),
         "candidate_names": CANDIDATES,
         "stages": records.stages(run),
         "has_choice": history.choice is not None,

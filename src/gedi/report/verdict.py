@@ -261,8 +261,8 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     name, behind = m.best_rival[0], crowding - rival
     better = LIMITS["behind"].level(behind) != GOOD
     text = (
-        f"{RIVAL_NAMES.get(name, name)} on the same {things} finds {'' if better else 'no '}clearer gaps: its borders are "
-        f"{percent(rival)} as crowded as its clusters, ours {percent(crowding)}. "
+        f"{RIVAL_NAMES.get(name, name)} on the same {things} finds {'' if better else 'no '}clearer gaps: "
+        f"its borders are {percent(rival)} as crowded as its clusters, ours {percent(crowding)}. "
         f"The two agree by {percent(m.best_rival[1].agreement)}."
     )
     return found + _finding("behind", behind, text, "train for longer, with more competing attempts", longer)
@@ -292,8 +292,8 @@ def _density(m: Measures, rerun: Rerun) -> list[Finding]:
     found = _finding(
         "noise_auroc",
         m.noise_auroc,
-        f"The typicality score (log p) is higher for {_things(m)[1]} than for random noise {percent(m.noise_auroc)} of the "
-        "time.",
+        f"The typicality score (log p) is higher for {_things(m)[1]} than for random noise "
+        f"{percent(m.noise_auroc)} of the time.",
         "train the density for longer",
         longer,
     )
