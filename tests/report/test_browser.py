@@ -86,6 +86,13 @@ def test_a_chart_zooms(opened, moons_run):
     wait_until(page, f"{span} < {0.6 * before}")
 
 
+def test_no_button_sends_the_rows_away(opened, moons_run):
+    page = opened(moons_run / "report.html")
+    buttons = page.evaluate("[...document.querySelectorAll('.modebar-btn')].map((one) => one.dataset.title)")
+    allowed = {"Zoom in", "Zoom out", "Reset axes", "Zoom", "Pan", "Download plot as a PNG"}
+    assert buttons and set(buttons) <= allowed
+
+
 def test_rivals_and_labels_are_one_click_away_on_the_same_map(opened, moons_run):
     page = opened(moons_run / "report.html")
     names = page.locator("[data-views=map] button").all_inner_texts()
