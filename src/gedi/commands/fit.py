@@ -89,6 +89,9 @@ def run_fit(args: argparse.Namespace) -> None:
         plan.write(folder)  # from here on the run can be resumed
         if data.table is not None:
             say_columns(data.table)
+        if data.files is not None and data.image_shape is not None:
+            height, width, _ = data.image_shape
+            say(err, f"each image is cropped to the middle and read at {height} x {width} pixels")
         ready = _prepared(plan, data, rows, known)
         if line := groups_line(config.objective):
             say(err, line)
@@ -206,6 +209,8 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
         say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
         write_run_report(folder, (model, results, data))
         again = ["gedi", "predict", str(folder), from_here(plan.data), "--out", "clusters.csv"]
+        again += ["--keep"] if data.table is not None else []
+        again += ["--skip-broken"] if plan.skip_broken else []
         say(out, f"next: {shlex.join(again)}")
 
 
