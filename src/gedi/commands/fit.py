@@ -50,6 +50,7 @@ def run_fit(args: argparse.Namespace) -> None:
     begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
     if begun is None and is_first_process():
         runs.check_new(folder)  # before anything takes long
+        _say_how_read(data)
     known = {"words": words, "table": data.table}
     known["scaler"] = Scaler().fit(rows, mode=config.scaling, together=words)
     n_clusters, number = _number(args, rows, config, begun, known)
@@ -87,16 +88,20 @@ def run_fit(args: argparse.Namespace) -> None:
         return
     with runs.claimed(folder):
         plan.write(folder)  # from here on the run can be resumed
-        if data.table is not None:
-            say_columns(data.table)
-        if data.files is not None and data.image_shape is not None:
-            height, width, _ = data.image_shape
-            say(err, f"each image is cropped to the middle and read at {height} x {width} pixels")
         ready = _prepared(plan, data, rows, known)
         if line := groups_line(config.objective):
             say(err, line)
         plan, ready = _timed(folder, plan, ready, given=len(rows))
         _train(folder, plan, data, rows, ready, args.save_every)
+
+
+def _say_how_read(data: Dataset) -> None:
+    """Say what became of the columns of a table, or of the images in a folder."""
+    if data.table is not None:
+        say_columns(data.table)
+    if data.files is not None and data.image_shape is not None:
+        height, width, _ = data.image_shape
+        say(err, f"each image is cropped to the middle and read at {height} x {width} pixels")
 
 
 def _number(
