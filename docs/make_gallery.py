@@ -102,7 +102,8 @@ def constraint(answer: tuple[np.ndarray, np.ndarray]) -> Figure:
     for cluster, colour in enumerate(COLOURS[:3]):
         own = rows[labels == cluster]
         axes.scatter(*own.T, s=8, color=colour)
-        axes.annotate(f"cluster {cluster}", own.mean(axis=0) + (0, 0.9), ha="center", color=colour, weight="bold")
+        above = (np.median(own[:, 0]), own[:, 1].max() + 0.1)
+        axes.annotate(f"cluster {cluster}", above, ha="center", va="bottom", color=colour, weight="bold")
     axes.margins(0.12)
     axes.set_axis_off()
     return figure

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -24,7 +24,7 @@ from gedi.cli import main
 from gedi.data.customers import customers
 from gedi.explore import ExploreServer, Site, find_examples
 
-IMAGES = Path(__file__).parent / "images"
+IMAGES = Path(__file__).resolve().parent / "images"
 SIZE = {"width": 1280, "height": 900}
 PATIENCE = 120_000  # milliseconds: a busy machine is not a broken page
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
@@ -58,7 +58,7 @@ def served(run: Path) -> Iterator[str]:
 
 
 def open_report(page: Page, path: Path) -> None:
-    page.goto(path.as_uri())
+    page.goto(path.resolve().as_uri())
     page.wait_for_selector("html[data-ready=yes]")
 
 
@@ -70,18 +70,17 @@ def shoot(page: Page, name: str, section: str | None = None) -> None:
     page.screenshot(path=IMAGES / f"{name}.png")
 
 
-def make(work: Path, chromium: str) -> None:
-    IMAGES.mkdir(exist_ok=True)
-    work.mkdir(exist_ok=True)
+def make(chromium: str) -> None:
+    """Make all screenshots, with runs in the current folder: the commands in the pictures then have short paths."""
     table, _ = customers(CUSTOMERS)
-    table.to_csv(work / "customers.csv", index=False)
+    table.to_csv("customers.csv", index=False)
     new = customers(40, seed=1)[0].to_csv(index=False).encode()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS, timeout=PATIENCE)
         page = browser.new_context(viewport=SIZE, color_scheme="light").new_page()  # type: ignore[arg-type]
         page.set_default_timeout(PATIENCE)
 
-        shop = fit(work / "customers", str(work / "customers.csv"), 4, *LONGER_SMOKE)
+        shop = fit(Path("customers"), "customers.csv", 4, *LONGER_SMOKE)
         open_report(page, shop / "report.html")
         shoot(page, "report-customers")
 
@@ -93,15 +92,15 @@ def make(work: Path, chromium: str) -> None:
             shoot(page, "explore")
             page.goto("about:blank")  # otherwise the server waits for the page's open connection
 
-        moons = fit(work / "moons", "moons", 2, *LONGER_SMOKE)
-        other = fit(work / "moons-swav", "moons", 2, "--preset", "smoke", "--method", "swav", *ALL_STEPS)
-        comparison = work / "comparison.html"
+        moons = fit(Path("moons"), "moons", 2, *LONGER_SMOKE)
+        other = fit(Path("moons-swav"), "moons", 2, "--preset", "smoke", "--method", "swav", *ALL_STEPS)
+        comparison = Path("comparison.html")
         if main(["report", str(moons), str(other), "--out", str(comparison)]) != 0:
             raise SystemExit("gedi report failed")
         open_report(page, comparison)
         shoot(page, "comparison")
 
-        digits = fit(work / "digits", "digits", 10, *SHORT_DIGITS)
+        digits = fit(Path("digits"), "digits", 10, *SHORT_DIGITS)
         open_report(page, digits / "report.html")
         shoot(page, "report-digits")
         browser.close()
@@ -112,8 +111,8 @@ if __name__ == "__main__":
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found is None:
         sys.exit("Chromium not found: apt-get install chromium")
-    if len(sys.argv) > 1:
-        make(Path(sys.argv[1]), found)
-    else:
-        with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
-            make(Path(folder), found)
+    with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
+        runs_folder = Path(sys.argv[1] if len(sys.argv) > 1 else folder)
+        runs_folder.mkdir(exist_ok=True)
+        with chdir(runs_folder):
+            make(found)

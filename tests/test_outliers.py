@@ -1,13 +1,17 @@
 """Rows that are left outside all clusters: the least typical share of the training rows, and new rows like them."""
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gedi import GEDI
+from gedi import GEDI, runs
 from gedi.cli import main
 from gedi.errors import ConfigError
+from gedi.explore.site import answer, find_examples
+from gedi.explore.uploads import Upload
+from gedi.report.rerun import rerun_of
 
 ROWS = np.vstack([np.random.default_rng(0).normal(centre, 0.3, (100, 2)) for centre in (-2.0, 2.0)])
 FAR = np.array([[40.0, -40.0], [2.0, 2.0]])
@@ -40,6 +44,13 @@ def test_the_command_line_leaves_them_out_and_a_run_remembers(tmp_path, monkeypa
     assert main(["predict", "run", "rows.npy", "--out", "clusters.csv"]) == 0
     with open("clusters.csv", newline="") as file:
         assert sum(line["cluster"] == "-1" for line in csv.DictReader(file)) == 20
+
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    assert "Because of --outliers, gedi predict puts the least typical rows (10% of the training data)" in page
+    model = runs.load("run")
+    assert "--outliers 0.1" in rerun_of(Path("run"), {}, model).fit()
+    said = answer(find_examples(model, Path("run")), Upload(FAR, ["far", "near"]), "new")
+    assert [row["cluster"] < 0 for row in said["rows"]] == [True, False]
 
 
 @pytest.mark.parametrize("share", [-0.1, 1, 2.0, "many", None])

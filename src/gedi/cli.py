@@ -91,7 +91,7 @@ def build_parser() -> Parser:
     demo.add_argument("--seed", type=seed, default=0, help=SEED_HELP)
     named(demo, "preset", PRESETS, PRESET)
 
-    fit = command("fit", run_fit, "train on DATA", "gedi fit rows.csv --out my-run")
+    fit = command("fit", run_fit, "find the clusters in DATA and train a model of it", "gedi fit rows.csv --out my-run")
     data = fit.add_argument_group("data")
     data.add_argument("data", metavar="DATA", help=DATA_HELP)
     data.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to exclude")

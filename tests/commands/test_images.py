@@ -65,9 +65,11 @@ def test_broken_files_stop_a_command_before_it_begins(photos, run, gedi, tmp_pat
 
 def test_unreadable_files_are_counted_and_named_and_the_rest_trains(photos, gedi, tmp_path, capsys):
     assert gedi("fit", photos, "--n-clusters", 2, "--out", tmp_path / "run", "--skip-broken", *FLAGS) == 0
-    err = capsys.readouterr().err
+    out, err = capsys.readouterr()
     assert "Left out 2 of 11 image files" in err and all(name in err for name in BROKEN)
+    assert "each image is cropped to the middle and read at 32 x 32 pixels" in err
     assert "9 images of 32x32x3" in err and "MB of memory" in err
+    assert out.splitlines()[-1].endswith(" --out clusters.csv --skip-broken"), "the next step has to work"
     assert json.loads((tmp_path / "run" / "results.json").read_text())["unreadable"] == BROKEN
 
 

@@ -53,9 +53,9 @@ def test_fit_ends_with_what_sets_each_cluster_apart(shop):
     assert re.match(
         r"clusters, judged without labels: not graded\. A trial run .* is too short to judge\.$", told[start]
     )
-    shares = [int(re.match(r"  \d: (\d+)(?:\.\d)?% of the rows", line)[1]) for line in told[start + 1 : -2]]
+    shares = [int(re.match(r"  cluster \d, (\d+)(?:\.\d)?% of the rows", line)[1]) for line in told[start + 1 : -2]]
     assert 95 < sum(shares) <= 101 and any(" (others " in line for line in told[start + 1 : -2])
-    assert told[-2].startswith("report: ") and told[-1].startswith("next: gedi predict ")
+    assert told[-2].startswith("report: ") and re.match(r"next: gedi predict .* --keep$", told[-1])
 
 
 def test_the_table_of_the_examples_is_the_one_of_the_code():

@@ -29,7 +29,7 @@ def test_the_search_for_the_number_of_clusters_can_be_stopped(home, tmp_path, mo
     monkeypatch.setattr("gedi.training.number.agreement_of_halves", stop)
     assert gedi("fit", home / "rows.csv", "--out", tmp_path / "run", *tiny) == 130
     told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith("looking for the number of clusters: up to a minute") and "stopped" in told[-1]
+    assert told[0].startswith("looking for the number of clusters, for up to a minute") and "stopped" in told[-1]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -154,7 +154,7 @@ def test_a_budget_decides_the_iterations_and_they_are_in_the_plan(home, tmp_path
     assert gedi(*fit, "--out", tmp_path / "whole") == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[1] == "--minutes 0.3: 6 + 6 iterations instead of 3 + 3 iterations"
-    assert lines[2] == "40 rows of 2 features, 6 + 6 iterations of 1 + 2 s, about 18 s to train"
+    assert lines[2] == "40 rows of 2 features: about 18 s to train (6 + 6 iterations of 1 + 2 s)"
     plan = runs.Plan.read(tmp_path / "whole")
     assert plan.iterations == (6, 6) and runs.load(tmp_path / "whole").iterations == 12
 

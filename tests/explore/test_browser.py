@@ -90,7 +90,8 @@ def test_a_dropped_picture_is_shown_beside_its_nearest_examples(visit, image_ser
     file = io.BytesIO()
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)).save(file, "PNG")
     drop(page, photo__png=file.getvalue())
-    answered(page, "photo.png: 1 row")
+    answered(page, "photo.png: 1 image")
+    assert page.locator("#count").inner_text() == "1 image"
     playwright.expect(page.locator("#body img")).to_have_count(6)
     for image in page.locator("#body img").all():
         playwright.expect(image).not_to_have_js_property("naturalWidth", 0)

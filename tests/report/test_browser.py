@@ -86,6 +86,13 @@ def test_a_chart_zooms(opened, moons_run):
     wait_until(page, f"{span} < {0.6 * before}")
 
 
+def test_no_button_sends_the_rows_away(opened, moons_run):
+    page = opened(moons_run / "report.html")
+    buttons = page.evaluate("[...document.querySelectorAll('.modebar-btn')].map((one) => one.dataset.title)")
+    allowed = {"Zoom in", "Zoom out", "Reset axes", "Zoom", "Pan", "Download plot as a PNG"}
+    assert buttons and set(buttons) <= allowed
+
+
 def test_rivals_and_labels_are_one_click_away_on_the_same_map(opened, moons_run):
     page = opened(moons_run / "report.html")
     names = page.locator("[data-views=map] button").all_inner_texts()
@@ -223,6 +230,8 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(opened, name, scheme,
     unfold(page)
     wide = "[...document.querySelectorAll('caption')].filter((one) => one.getBoundingClientRect().right > 390)"
     assert page.evaluate(f"{wide}.map((one) => one.textContent)") == [], "captions are read without scrolling"
+    cut = "[...document.querySelectorAll('nav a')].filter((one) => one.getBoundingClientRect().right > 390)"
+    assert page.evaluate(f"{cut}.length") == 0, "all sections can be reached"
     whole = "[...document.querySelectorAll('#provenance th code')].find((name) => name.textContent === 'python')"
     assert page.evaluate(f"{whole}.getClientRects().length") == 1
 
@@ -239,6 +248,17 @@ def test_a_chart_never_covers_what_follows_it(opened, wide_run):
     page.set_viewport_size({"width": 900, "height": 700})
     wait_until(page, f"{width} < {before}")
     assert page.evaluate(inside)
+
+
+def test_the_names_of_stages_stand_above_the_curves(opened, moons_run):
+    page = opened(moons_run / "report.html")
+    unfold(page)
+    lowest, highest = page.evaluate(
+        "[...document.querySelectorAll('[data-chart^=training]')].map((chart) => ["
+        " Math.max(...[...chart.querySelectorAll('.annotation')].map((one) => one.getBoundingClientRect().bottom)),"
+        " chart.querySelector('.nsewdrag').getBoundingClientRect().top])[0]"
+    )
+    assert lowest <= highest + 2
 
 
 def test_paper_is_white_and_shows_no_buttons(opened, wide_run):

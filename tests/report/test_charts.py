@@ -13,7 +13,7 @@ from gedi.data import Dataset
 from gedi.data.customers import CITIES, customers
 from gedi.data.mixed import read_frame
 from gedi.data.recognition import column_of
-from gedi.report.charts import View, cloud, histograms, matched
+from gedi.report.charts import View, cloud, histograms, matched, number_chart
 from gedi.report.comparison import differing
 from gedi.report.data_sample import sample_of
 from gedi.report.differences import ShownColumn, columns_of, differences, strongest
@@ -301,3 +301,8 @@ def test_the_same_groups_get_the_same_numbers():
     assert matched(reference, np.array([2, 2, 0, 0, 1, 1])).tolist() == reference.tolist()
     split = matched(reference, np.array([5, 5, 1, 1, 3, 4]))
     assert split[:4].tolist() == [0, 0, 1, 1] and split[4] != split[5] and 2 in split[4:]
+
+
+def test_many_numbers_of_clusters_do_not_crowd_the_axis():
+    few, many = (number_chart(dict.fromkeys(range(2, last), 0.5), 2)["layout"]["xaxis"] for last in (11, 20))
+    assert few["tickmode"] == "linear" and many["tickmode"] == "auto"

@@ -43,5 +43,5 @@ def test_the_better_grade_wins_then_the_clearer_gaps():
         "b is best: its clusters are good. They are good.",
     )
     winner, why = told(run(crowding=0.5), run(THERE, crowding=0.1), run(THERE, grade="poor"))
-    assert winner == 1 and "crowding of its borders 0.1, next run's 0.5" in why
+    assert winner == 1 and "crowding of its borders 10%, next run's 50%" in why
     assert told(run(grade=None, crowding=0.0), run(THERE, grade="poor", crowding=0.9)).winner == 1

@@ -102,6 +102,12 @@ def test_the_number_of_clusters_found_is_shown_with_its_runner_up(moons_run, cop
     assert 'data-chart="number"' in page and 'data-chart="number"' not in text_of(moons_run / "report.html")
 
 
+def test_images_are_not_called_rows(image_run, wide_run):
+    says = {run: re.sub(r"<[^>]+>", "", own_part(text_of(run / "report.html"))) for run in (image_run, wide_run)}
+    assert " of the images keep their cluster" in says[image_run] and " of the rows" not in says[image_run]
+    assert " of the rows keep their cluster" in says[wide_run]
+
+
 def test_everything_on_a_page_has_a_text_for_screen_readers(moons_run, image_run, wide_run):
     for run in (moons_run, image_run, wide_run):
         page = own_part(text_of(run / "report.html"))

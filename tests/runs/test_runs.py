@@ -112,8 +112,9 @@ def test_a_missing_file_is_named(folder, name, refused):
 
 
 def test_a_folder_that_is_not_there(tmp_path, refused):
-    with refused(RunError, match="not a run folder"):
-        runs.load(tmp_path / "nowhere")
+    for read in (runs.load, runs.Plan.read):
+        with refused(RunError, match="There is no folder .*nowhere"):
+            read(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,9 @@ def test_the_cost_in_words_says_what_each_iteration_takes():
     config = preset("images", n_features=2)
     config.step1.iterations, config.step2.iterations = 200, 90_000
     found = cost.Cost(43_210.0, {"step1": 0.1234, "step2": 0.479}, 1_234_000_000)
-    assert found.in_words(config) == "200 + 90000 iterations of 0.12 + 0.48 s, about 12 h to train, 1,234 MB of memory"
+    assert (
+        found.in_words(config) == "about 12 h to train, 1,234 MB of memory (200 + 90,000 iterations of 0.12 + 0.48 s)"
+    )
 
 
 def test_the_estimate_leaves_the_settings_alone(blobs, tiny):

@@ -50,6 +50,7 @@ def run_fit(args: argparse.Namespace) -> None:
     begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
     if begun is None and is_first_process():
         runs.check_new(folder)  # before anything takes long
+        _say_how_read(data)
     known = {"words": words, "table": data.table}
     known["scaler"] = Scaler().fit(rows, mode=config.scaling, together=words)
     n_clusters, number = _number(args, rows, config, begun, known)
@@ -87,13 +88,20 @@ def run_fit(args: argparse.Namespace) -> None:
         return
     with runs.claimed(folder):
         plan.write(folder)  # from here on the run can be resumed
-        if data.table is not None:
-            say_columns(data.table)
         ready = _prepared(plan, data, rows, known)
         if line := groups_line(config.objective):
             say(err, line)
         plan, ready = _timed(folder, plan, ready, given=len(rows))
         _train(folder, plan, data, rows, ready, args.save_every)
+
+
+def _say_how_read(data: Dataset) -> None:
+    """Say what became of the columns of a table, or of the images in a folder."""
+    if data.table is not None:
+        say_columns(data.table)
+    if data.files is not None and data.image_shape is not None:
+        height, width, _ = data.image_shape
+        say(err, f"each image is cropped to the middle and read at {height} x {width} pixels")
 
 
 def _number(
@@ -110,7 +118,7 @@ def _number(
     from gedi.training.journal import progress_line
     from gedi.training.number import DOING, find_number
 
-    say(err, f"{DOING}: up to a minute, before the cost of training is known; --n-clusters C skips this")
+    say(err, f"{DOING}, for up to a minute (--n-clusters C skips this)")
     with progress_line(err) as report:
         found = find_number(rows, config, args.seed, report=report, **known)
     say(err, found.in_words())
@@ -206,6 +214,8 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
         say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
         write_run_report(folder, (model, results, data))
         again = ["gedi", "predict", str(folder), from_here(plan.data), "--out", "clusters.csv"]
+        again += ["--keep"] if data.table is not None else []
+        again += ["--skip-broken"] if plan.skip_broken else []
         say(out, f"next: {shlex.join(again)}")
 
 
@@ -268,7 +278,7 @@ def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Pl
     from gedi.training.guard import DivergedError
     from gedi.training.world import World
 
-    say(err, "timing a few iterations of each stage to estimate the cost")
+    say(err, "timing a few iterations, to say how long training will take")
     what = _size(ready, given)
     # Several processes connect later; until then the trial runs in this one, on the CPU.
     world = World(plan.hardware) if plan.hardware.processes == 1 else World(alone=True)
@@ -280,7 +290,7 @@ def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Pl
                 "The cost could not be estimated, as a short trial diverged: leave out --minutes."
             ) from error
         # If the run itself diverges, it will report that.
-        say(err, f"{what}, {iterations_in_words(ready.config)}; the cost is unknown, as a short trial diverged")
+        say(err, f"{what}: {iterations_in_words(ready.config)}; the cost is unknown, as a short trial diverged")
         return plan, ready
     if plan.minutes:
         before = iterations_in_words(ready.config)
@@ -289,7 +299,7 @@ def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Pl
         plan = replace(plan, iterations=iterations)
         plan.write(folder)
         say(err, f"--minutes {plan.minutes:g}: {iterations_in_words(ready.config)} instead of {before}")
-    say(err, f"{what}, {cost.in_words(ready.config)}")
+    say(err, f"{what}: {cost.in_words(ready.config)}")
     return plan, ready
 
 

@@ -192,8 +192,9 @@ def find_examples(model: TrainedModel, folder: Path, data: str | None = None) ->
             )
         rows = model.rows_of(model.chains[:EXAMPLE_ROWS])
         return Examples(model, rows, "samples of the model", [f"sample {i}" for i in range(len(rows))])
+    things = "rows" if model.image_shape is None else "images"
     (rows,) = checked_blocks([kept.rows], n_features=model.n_features, name=kept.name)
-    return Examples(model, rows, f"rows of {kept.name}", [kept.row_name(i) for i in range(len(rows))])
+    return Examples(model, rows, f"{things} of {kept.name}", [kept.row_name(i) for i in range(len(rows))])
 
 
 def columns_shown(model: TrainedModel) -> list[str]:
@@ -232,6 +233,7 @@ def answer(examples: Examples, upload: Upload, name: str) -> dict[str, Any]:
     model, rows = examples.model, upload.rows
     said = Answers(model, rows)
     familiarity = _familiarity(examples, said) if model.has_density else [{}] * len(rows)
+    cluster = model.leave_out(said.cluster, said.log_density) if model.has_density else said.cluster
     distances, places = examples.nearest(said)
     values = values_shown(model, rows, upload.cells)
     return {
@@ -242,7 +244,7 @@ def answer(examples: Examples, upload: Upload, name: str) -> dict[str, Any]:
                 "row": upload.names[i],
                 "values": values[i],
                 "picture": None if model.image_shape is None or i >= PICTURES else _inline(examples.picture(row)),
-                "cluster": int(said.cluster[i]),
+                "cluster": int(cluster[i]),
                 "probability": float(said.confidence[i]),
                 "nearest": [[int(j), float(far)] for j, far in zip(places[i], distances[i], strict=True)],
             }

@@ -121,7 +121,7 @@ def number_chart(curve: dict[int, float], chosen: int) -> Chart:
         "hovertemplate": "%{x} clusters: %{y:.4g}<extra></extra>",
     }
     line = trace("score", numbers, compact([curve[k] for k in numbers]), mode="lines+markers", **look)
-    whole = axis("number of clusters", tickmode="linear" if len(numbers) <= 15 else "auto", dtick=1)
+    whole = axis("number of clusters", tickmode="linear" if numbers[-1] <= 12 else "auto", dtick=1)
     return chart([line], height=260, xaxis=whole, yaxis=axis("score (higher is better)"), showlegend=False)
 
 

@@ -82,7 +82,7 @@ MEASURES = [
     ("objective (label-free; comparable only between equal settings)", lambda r: short(r.results.get("objective"))),
     ("source of the clusters", lambda r: CANDIDATES.get(r.measures.winner, r.measures.winner) or "–"),
     ("unexplained by neighbours and walks (0 is best, 1 is chance)", lambda r: short(r.measures.unexplained)),
-    ("crowding of the clusters’ borders (0: gaps; 1: arbitrary cuts)", lambda r: short(r.measures.crowding, 2)),
+    ("crowding of the clusters’ borders (0%: gaps; 100%: arbitrary cuts)", lambda r: percent(r.measures.crowding)),
     ("mean certainty of a row’s cluster", lambda r: percent(r.measures.confidence)),
     ("rows between clusters", lambda r: percent(r.measures.unsure)),
     ("rows that keep their cluster under noise", lambda r: percent(r.measures.keeps_noise)),
@@ -183,9 +183,9 @@ def contest(runs: Sequence[RunView], names: Sequence[str], same_rows: Sequence[i
         why = next(one.why for one in first.judgements if one.ability == "clusters")
         return Contest(ranked[0], f"{names[ranked[0]]} is best: its clusters are {GRADES[grade]}. {why}")
     if next_crowding - crowding > LIMITS["behind"].good:
-        numbers = f"crowding of its borders {short(crowding, 2)}, next run's {short(next_crowding, 2)}; 0 is best"
+        numbers = f"crowding of its borders {percent(crowding)}, next run's {percent(next_crowding)}; 0% is best"
         return Contest(ranked[0], f"{names[ranked[0]]} is best: clearer gaps set its clusters apart ({numbers}).")
-    between = f"crowding of their borders {short(crowding, 2)} and {short(next_crowding, 2)}"
+    between = f"crowding of their borders {percent(crowding)} and {percent(next_crowding)}"
     return Contest(
         None,
         f"No clear winner: {names[ranked[0]]} and {names[ranked[1]]} found different clusters that are set apart about "

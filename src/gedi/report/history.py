@@ -11,6 +11,7 @@ from gedi.report.measures import spread_evenly
 
 STAGE_NAMES = {"step1": "density", "step2": "clusters"}  # what each stage trains
 CURVE_POINTS = 300  # in one curve
+UNDER_NAMES = 0.86  # share of a chart's height for its curves; above them are the names of the stages
 ENERGY_GAP, ERROR, OBJECTIVE = "generative", "denoising_error", "objective"
 CURVE_NAMES = {
     ENERGY_GAP: "gap in log p",
@@ -100,7 +101,11 @@ def training_charts(history: History) -> dict[str, Chart]:
         "gap": ([ENERGY_GAP], "log p of samples − of data", {}),
         "losses": (losses, "loss", {}),
         "objective": ([OBJECTIVE], "label-free objective", {}),
-        "diagnostics": ([n for n in DIAGNOSTICS if n in history.names()], "", {"type": "log", "nticks": 3}),
+        "diagnostics": (
+            [n for n in DIAGNOSTICS if n in history.names()],
+            "",
+            {"type": "log", "nticks": 3, "tickformat": "~g"},
+        ),
     }
     charts = {}
     for key, (names, title, options) in wanted.items():
@@ -132,7 +137,8 @@ def with_stages(made: Chart, history: History) -> Chart:
     places = {STAGE_NAMES[stage]: begin for stage, begin in history.begins.items()}
     if history.choice is not None:
         places["choice"] = history.choice
-    # Every other name is a line lower: a short stage leaves no room beside the next.
+    # The names stand above the curves. Every other one is a line lower: a short stage leaves no room beside the next.
+    made["layout"]["yaxis"]["domain"] = [0, UNDER_NAMES]
     names = [
         {"x": begin, "text": name, "yshift": -13 * (i % 2)} | at_top | quiet
         for i, (name, begin) in enumerate(places.items())

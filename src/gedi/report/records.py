@@ -6,7 +6,7 @@ from typing import Any
 
 from gedi.files.reading import shown
 from gedi.report.history import STAGE_NAMES
-from gedi.report.look import finite_number, setting, short
+from gedi.report.look import finite_number, percent, setting, short
 from gedi.report.run_view import RunView
 from gedi.training.cost import duration
 
@@ -50,6 +50,17 @@ def left_out(results: dict[str, Any]) -> str | None:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     were = "1 image file was" if len(names) == 1 else f"{len(names):,} image files were"
     return f"{were} left out as unreadable: {', '.join(shown(str(name)) for name in names[:NAMED])}{more}."
+
+
+def outside(run: RunView) -> str | None:
+    """What `gedi fit --outliers` asked for; None if all rows are in a cluster."""
+    if run.model is None or run.model.least_log_density is None:
+        return None
+    share = percent(run.model.results["outliers"].get("share"))
+    return (
+        f"Because of --outliers, gedi predict puts the least typical rows ({share} of the training data) in no "
+        "cluster, and writes -1. This page shows them in the cluster that fits best."
+    )
 
 
 def columns_read(run: RunView) -> list[tuple[str, str, str]]:

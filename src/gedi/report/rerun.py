@@ -80,6 +80,7 @@ def rerun_of(folder: Path, settings: Mapping[str, Any], model: TrainedModel | No
     flags += ["--drop", _comma_separated(plan.drop)] if plan.drop else []
     flags += ["--raw"] if plan.raw else []
     flags += ["--skip-broken"] if plan.skip_broken else []
+    flags += ["--outliers", f"{plan.outliers:g}"] if plan.outliers else []
     flags += ["--seed", str(plan.seed)] if plan.seed else []
     chosen = _settings_flags(folder, plan, model)
     n_clusters = plan.n_clusters if model is None else model.n_clusters

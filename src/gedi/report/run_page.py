@@ -44,6 +44,7 @@ def run_page(run: RunView) -> str:
         "about": records.about(run),
         "number": number,
         "left_out": records.left_out(run.results),
+        "outside": records.outside(run),
         "candidate_names": CANDIDATES,
         "stages": records.stages(run),
         "has_choice": history.choice is not None,
@@ -183,10 +184,11 @@ def _pictures(run: RunView, charts: dict[str, Chart]) -> dict[str, Any]:
 def map_views(run: RunView, answers: Answers, sample: DataSample) -> list[View]:
     """The clusters of the run, of its rivals in matching colours, and the labels, to switch between on the map."""
     views = [View("gedi", answers.cluster, note="The clusters of this run.")]
+    things = "images" if run.kind == "images" else "rows"
     for name, rival in run.measures.rivals.items():
         same = matched(answers.cluster, rival.labels)
         share = percent(float((same == answers.cluster).mean()))
-        views.append(View(name, same, note=f"{name} puts {share} of the rows in the same cluster as gedi."))
+        views.append(View(name, same, note=f"{name} puts {share} of the {things} in the same cluster as gedi."))
     if sample.labels is not None:
         names, group = sample.label_groups(sample.labels)
         if len(names) <= LABEL_VIEW:

@@ -167,14 +167,20 @@ def _finding(name: str, value: float | None, text: str, remedy: str, command: st
     return [Finding(level, text, *(("", "") if level == GOOD else (remedy, command)), measure=name, value=value)]
 
 
+def _things(m: Measures) -> tuple[str, str]:
+    """What the data consists of: many, and one."""
+    return ("images", "an image") if m.has_images else ("rows", "a row")
+
+
 def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
+    things, one = _things(m)
     longer = rerun.fit(rerun.times(3, "step2.iterations") | rerun.times(4, "heads.random"))
     found = _apart(m, rerun, longer)
     if m.sizes:
         found += _finding(
             "empty",
             m.empty / m.n_clusters,
-            f"{m.empty} of {m.n_clusters} clusters {'has' if m.empty == 1 else 'have'} no rows."
+            f"{m.empty} of {m.n_clusters} clusters {'has' if m.empty == 1 else 'have'} no {things}."
             if m.empty
             else "No cluster is empty.",
             "ask for fewer clusters",
@@ -183,14 +189,14 @@ def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
         found += _finding(
             "largest_share",
             m.largest_share,
-            f"The largest cluster holds {percent(m.largest_share)} of the rows.",
-            "nearly all rows are in one cluster: let more attempts compete",
+            f"The largest cluster holds {percent(m.largest_share)} of the {things}.",
+            f"nearly all {things} are in one cluster: let more attempts compete",
             longer,
         )
     found += _finding(
         "keeps_noise",
         m.keeps_noise,
-        f"{percent(m.keeps_noise)} of the rows keep their cluster when a little noise is added.",
+        f"{percent(m.keeps_noise)} of the {things} keep their cluster when a little noise is added.",
         "train for longer, with more competing attempts",
         longer,
     )
@@ -204,8 +210,8 @@ def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
     return found + _finding(
         "confidence",
         m.confidence,
-        f"The model is {percent(m.confidence)} certain of a row's cluster on average; "
-        f"{percent(m.unsure)} of the rows lie between clusters.",
+        f"The model is {percent(m.confidence)} certain of {one}'s cluster on average; "
+        f"{percent(m.unsure)} of the {things} lie between clusters.",
         "train for longer; if that does not help, there may be fewer clusters, or none that are clear",
         longer,
     )
@@ -215,6 +221,7 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     """Whether gaps set the clusters apart, and whether rivals do better."""
     if m.own is None:
         return []
+    things, _ = _things(m)
     gaps, crowding = m.own.gaps, m.own.crowding
     if crowding is None:
         text = "At most one cluster is large enough to tell whether a gap lies around it."
@@ -225,8 +232,8 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
         "Gaps set the clusters apart" if LIMITS["crowding"].level(crowding) == GOOD else "Clusters meet without a gap"
     )
     text = (
-        f"{said}: their borders are {short(crowding, 2)} times as crowded as the clusters themselves "
-        "(0: empty; 1: an arbitrary cut would do as well)."
+        f"{said}: their borders are {percent(crowding)} as crowded as the clusters themselves "
+        "(0%: empty; 100%: an arbitrary cut would do as well)."
     )
     some = f"{crowded} of {m.n_clusters} clusters " + (
         "has no gap around it" if crowded == 1 else "have no gap around them"
@@ -245,7 +252,7 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     hidden = len(gaps.hidden)
     text = "No cluster falls into clearly separate parts."
     if hidden:
-        which = f"{hidden} of {m.n_clusters} clusters, with {percent(gaps.hidden_share)} of the rows,"
+        which = f"{hidden} of {m.n_clusters} clusters, with {percent(gaps.hidden_share)} of the {things},"
         text = f"{which} fall{'s' if hidden == 1 else ''} into clearly separate parts."
     more = rerun.fit(n_clusters=m.n_clusters + hidden)
     found += _finding("hidden", gaps.hidden_share, text, "ask for more clusters", more)
@@ -254,8 +261,9 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     name, behind = m.best_rival[0], crowding - rival
     better = LIMITS["behind"].level(behind) != GOOD
     text = (
-        f"{RIVAL_NAMES.get(name, name)} on the same rows {'finds clearer gaps' if better else 'finds no clearer gaps'} "
-        f"(crowding {short(rival, 2)}, ours {short(crowding, 2)}; agreement {percent(m.best_rival[1].agreement)})."
+        f"{RIVAL_NAMES.get(name, name)} on the same {things} finds {'' if better else 'no '}clearer gaps: "
+        f"its borders are {percent(rival)} as crowded as its clusters, ours {percent(crowding)}. "
+        f"The two agree by {percent(m.best_rival[1].agreement)}."
     )
     return found + _finding("behind", behind, text, "train for longer, with more competing attempts", longer)
 
@@ -263,9 +271,10 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
 def _embedding(m: Measures, rerun: Rerun) -> list[Finding]:
     if m.effective_rank is None or m.spread is None:
         return []
-    text = f"Rows are embedded close to one point (spread {short(m.spread)}; 0 is a single point)."
+    things = _things(m)[0].capitalize()
+    text = f"{things} are embedded close to one point (spread {short(m.spread)}; 0 is a single point)."
     if LIMITS["spread"].level(m.spread) == GOOD:
-        text = "Rows are spread out."
+        text = f"{things} are spread out."
     slower = rerun.fit(rerun.times(0.5, "step2.learning_rate"))
     found = _finding("spread", m.spread, text, "train more slowly", slower)
     needed = max(1, min(m.n_clusters - 1, m.dimensions or 1))
@@ -283,7 +292,8 @@ def _density(m: Measures, rerun: Rerun) -> list[Finding]:
     found = _finding(
         "noise_auroc",
         m.noise_auroc,
-        f"The typicality score (log p) is higher for a row than for random noise {percent(m.noise_auroc)} of the time.",
+        f"The typicality score (log p) is higher for {_things(m)[1]} than for random noise "
+        f"{percent(m.noise_auroc)} of the time.",
         "train the density for longer",
         longer,
     )

@@ -216,6 +216,8 @@ def load(folder: str | Path) -> TrainedModel:
     for name in (CONFIG, MODEL):
         if not os.path.lexists(folder / name):
             place = shown(str(folder), 150)
+            if not os.path.lexists(folder):
+                raise RunError(f"There is no folder {place}: check the path.")
             if os.path.lexists(folder / PLAN):
                 raise RunError(f"{place} holds an unfinished run: continue it with gedi resume {place}.")
             raise RunError(f"{place} is not a run folder: it has no {name}.")

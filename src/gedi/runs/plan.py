@@ -84,6 +84,8 @@ class Plan:
     def read(cls, folder: str | Path) -> Self:
         """Read the plan of a run from an untrusted folder. Unknown entries are ignored."""
         path = Path(folder) / PLAN
+        if not os.path.lexists(folder):
+            raise RunError(f"There is no folder {shown(str(folder), 150)}: check the path.")
         if not os.path.lexists(path):
             raise RunError(f"{shown(str(folder), 150)} is not a run that can be resumed: it has no {PLAN}.")
         values = read_yaml(path)

@@ -41,10 +41,10 @@ class Cost:
     memory: int | None  # peak memory in bytes; None if the system does not report it
 
     def in_words(self, config: TrainingConfig) -> str:
-        """'200 + 600 iterations of 0.11 + 0.35 s, about 4 min to train, 909 MB of memory'."""
+        """'about 4 min to train, 909 MB of memory (200 + 600 iterations of 0.11 + 0.35 s)'."""
         memory = "" if self.memory is None else f", {self.memory / 1e6:,.0f} MB of memory"
         each = " + ".join(f"{self.each[name]:.2g}" for name in _trained(config))
-        return f"{iterations_in_words(config)} of {each} s, about {duration(self.seconds)} to train{memory}"
+        return f"about {duration(self.seconds)} to train{memory} ({iterations_in_words(config)} of {each} s)"
 
     def within(self, minutes: float, config: TrainingConfig) -> tuple[tuple[int, int], Cost]:
         """The iterations of both steps that fit in ``minutes``, in the proportion of ``config``, and their cost."""
@@ -64,8 +64,8 @@ class Cost:
 
 
 def iterations_in_words(config: TrainingConfig) -> str:
-    """'200 + 600 iterations'."""
-    return " + ".join(f"{getattr(config, name).iterations}" for name in _trained(config)) + " iterations"
+    """'200 + 1,600 iterations'."""
+    return " + ".join(f"{getattr(config, name).iterations:,}" for name in _trained(config)) + " iterations"
 
 
 def _trained(config: TrainingConfig) -> list[str]:

@@ -71,9 +71,9 @@ class Number:
     def in_words(self) -> str:
         """One sentence for the user."""
         second = "" if self.runner_up is None else f"; the runner-up is {self.runner_up}"
-        halves = f"two halves of the rows agree by {self.agreement:.0%}"
+        halves = f"two halves of the data agree by {self.agreement:.0%}"
         if self.sure == UNCLEAR:
-            return f"found no clear clusters, so it takes {self.chosen} ({halves}){second}"
+            return f"found no clear clusters and took {self.chosen} ({halves}){second}"
         return f"found {self.chosen} clusters ({self.sure}: {halves}){second}"
 
 

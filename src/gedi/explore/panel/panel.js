@@ -7,7 +7,7 @@ let rows = []; // of all files, as shown: {file, row, values, cluster, ...}
 let shown = PAGE;
 let sorting = null; // {key, down}
 
-const colour = (cluster) => about.colours[cluster % about.colours.length];
+const colour = (cluster) => (cluster < 0 ? "#888888" : about.colours[cluster % about.colours.length]); // -1: in no cluster
 
 // Text is only ever inserted as text: the names of files and columns cannot become markup.
 function element(tag, className, text) {
@@ -153,7 +153,7 @@ function list() {
     line.append(...some.map((column) => cell(column.cell ? column.cell(row) : String(column.value(row)), column.number ? "number" : "")));
     return line;
   }));
-  at("count").textContent = all.length === rows.length ? `${rows.length.toLocaleString("en")} rows` : `${all.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} rows`;
+  at("count").textContent = (all.length === rows.length ? "" : `${all.length.toLocaleString("en")} of `) + counted(rows.length);
   at("more").hidden = all.length <= shown;
   at("more").textContent = `Show ${Math.min(PAGE, all.length - shown)} more of ${all.length.toLocaleString("en")}`;
 }
@@ -211,7 +211,7 @@ function drawPlane() {
 
 // ---- files ----
 
-const counted = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+const counted = (count, word = about.thing) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
 function show(answers, isExample) {
   rows = answers.flatMap((answer) => answer.rows.map((row) => ({ ...row, file: answer.name })));
@@ -221,7 +221,7 @@ function show(answers, isExample) {
   at("find").value = at("of-familiarity").value = "";
   const cut = answers.filter((answer) => answer.more).map((answer) => answer.name);
   const names = answers.length > 3 ? counted(answers.length, "file") : answers.map((answer) => answer.name).join(", ");
-  at("name").textContent = isExample ? `Example: ${counted(rows.length, "row")}` : `${names}: ${cut.length ? "the first " : ""}${counted(rows.length, "row")}`;
+  at("name").textContent = isExample ? `Example: ${counted(rows.length)}` : `${names}: ${cut.length ? "the first " : ""}${counted(rows.length)}`;
   at("example").hidden = !isExample;
   at("example").textContent = `These are ${about.examples.kind}. Drop your own files to see them here instead.`;
   const sizes = new Map();
@@ -306,14 +306,16 @@ async function start() {
   at("download").addEventListener("click", download);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => about && drawPlane());
   about = await (await fetch("about.json")).json();
+  about.thing = about.image ? "image" : "row";
+  const one = about.image ? "An image" : "A row";
   at("run").textContent = about.run;
   document.title = `gedi explore ${about.run}`;
   const shape = about.image ? `images of ${about.image.join(" × ")}` : `rows with ${about.width} columns`;
   at("about").textContent = `${about.clusters} clusters of ${shape}` + (about.data ? `, trained on ${about.data}` : "");
   at("kinds").textContent = about.image ? "PNG, JPEG, .npy, .npz or .csv" : ".csv, .tsv, .xlsx, .npy or .npz";
   at("compared").textContent = about.density
-    ? `Compared with ${about.examples.names.length.toLocaleString("en")} ${about.examples.kind}. A row is foreign if 99% of them have a higher log density; it is unusual if 95% do.`
-    : "This run has no density, so it cannot tell how familiar a row is.";
+    ? `Compared with ${about.examples.names.length.toLocaleString("en")} ${about.examples.kind}. ${one} is foreign if 99% of them have a higher log density; it is unusual if 95% do.`
+    : `This run has no density, so it cannot tell how familiar ${one.toLowerCase()} is.`;
   for (const part of document.querySelectorAll(".density")) part.hidden = !about.density;
   at("dots").textContent = about.examples.kind;
   if (!about.image) at("needs").textContent = `with the columns ${about.columns.join(", ")}${about.width > about.columns.length ? `, … (${about.width})` : ""}`;

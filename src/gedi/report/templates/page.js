@@ -52,6 +52,8 @@
     displayModeBar: touch ? true : "hover",
     ...(touch ? { modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d"]] } : { modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] }),
     showTips: false,
+    showSendToCloud: false, // it would upload the rows
+    plotlyServerURL: "",
   };
 
   const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
