@@ -103,7 +103,10 @@ def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | N
     found = []
     stuck = [name for name in ("clustering_augment", "clustering_dam") if name in values]
     if n_clusters > 1 and stuck and min(values[name] for name in stuck) > 0.95 * math.log(n_clusters):
-        seen = f"L_DI is {values[stuck[0]]:.3g}; without clusters it is ln {n_clusters} = {math.log(n_clusters):.3g}"
+        seen = (
+            f"the cluster loss is {values[stuck[0]]:.3g}, about that of guessing (ln {n_clusters} = "
+            f"{math.log(n_clusters):.3g}): no clusters were learned"
+        )
         found.append(Symptom(seen, "raise step2.iterations or step2.learning_rate, or lower objective.clustering.tau"))
     drop = values.get("walk_log_density_change", 0.0)
     if drop < -(5.0 if max_drop is None else max_drop / 2):
