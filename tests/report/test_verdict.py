@@ -124,7 +124,7 @@ def test_more_training_within_a_time_budget_is_a_longer_budget():
 
 
 def test_every_remedy_is_a_command_that_the_command_line_takes():
-    warnings = [("L_DI is 2.", "x"), ("DAM's walks end.", "x"), ("1 of 4 clusters has no rows.", "x")]
+    warnings = [("the cluster loss is 2.", "x"), ("DAM's walks end.", "x"), ("1 of 4 clusters has no rows.", "x")]
     bad = replace(
         FINE,
         own=apart(1.0, hidden=3),
@@ -153,7 +153,7 @@ def test_every_remedy_is_a_command_that_the_command_line_takes():
 @pytest.mark.parametrize("word", ["nats", "guard", "sphere", "energy", "DAM", "L_DI", "tau", "SGLD", "AUROC"])
 def test_findings_are_in_plain_words(word):
     bad = replace(FINE, own=apart(2.0, hidden=4), rollbacks=3, energy_gap=9.0, sample_test=1.0, sizes=[99, 1, 0, 0])
-    for run in (FINE, bad, replace(bad, warnings=[("L_DI is 2.", "x"), ("DAM's walks end.", "x")])):
+    for run in (FINE, bad, replace(bad, warnings=[("the cluster loss is 2.", "x"), ("DAM's walks end.", "x")])):
         for judgement in judge(run):
             assert not any(word in f"{finding.text} {finding.remedy}" for finding in judgement.findings)
 

@@ -72,9 +72,11 @@ def test_a_cold_sampler_is_reported_before_the_first_iteration(make_engine, tiny
 def test_clusters_that_do_not_form_walks_that_leave_and_empty_clusters_are_worries():
     stuck = {"clustering_augment": math.log(3), "clustering_dam": math.log(3)}
     found = worries(stuck | {"walk_log_density_change": -9.0, "empty_clusters": 1.0}, n_clusters=3, max_drop=3.0)
-    assert ["without clusters" in found[0].seen, "leave the density" in found[1].seen, "1 of 3" in found[2].seen] == [
-        True
-    ] * 3
+    assert [
+        "no clusters were learned" in found[0].seen,
+        "leave the density" in found[1].seen,
+        "1 of 3" in found[2].seen,
+    ] == [True] * 3
     fine = {"clustering_augment": 0.1, "walk_log_density_change": -1.0, "empty_clusters": 0.0}
     assert worries(fine, n_clusters=3, max_drop=3.0) == []
 

@@ -18,6 +18,7 @@ from gedi.report.look import percent, short
 from gedi.report.measures import Measures
 from gedi.report.rerun import Rerun
 from gedi.training.choice import HEAD
+from gedi.training.guard import STRAYING, UNLEARNED
 
 GRADES = GOOD, FAIR, POOR, UNGRADED = "good", "fair", "poor", "not graded"
 WORST_FIRST = (POOR, FAIR, GOOD, UNGRADED)
@@ -358,9 +359,9 @@ def _training(m: Measures, rerun: Rerun) -> list[Finding]:
 def _warning(seen: str, remedy: str, rerun: Rerun) -> Finding:
     """A warning during training, in plain words if it is a known one."""
     longer = rerun.fit(rerun.times(3, "step2.iterations"))
-    if seen.startswith("L_DI"):
+    if seen.startswith(UNLEARNED):
         return Finding(FAIR, "The clusters had hardly formed when training ended.", "train for longer", longer)
-    if seen.startswith("DAM"):
+    if seen.startswith(STRAYING):
         text, command = "Walks along the data stray from it.", rerun.fit(rerun.times(0.5, "dam.radius", "dam.steps"))
         return Finding(FAIR, text, "take shorter walks", command)
     return Finding(FAIR, seen, remedy, rerun.fit(rerun.times(4, "heads.random")))

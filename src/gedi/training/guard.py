@@ -18,6 +18,8 @@ from gedi.training.config import GuardConfig, SamplerConfig
 Packed = tuple[dict[str, torch.Tensor], dict[str, Any]]  # a packed TrainState: tensors and counters
 COLDEST = 0.01  # warn about samplers colder than this
 CALM = 0.1  # a state is worth going back to if every number is below this share of its limit
+# How two worries begin: the report puts them in words of its own.
+UNLEARNED, STRAYING = "the cluster loss is", "DAM's walks end"
 
 
 class DivergedError(GediError):
@@ -104,7 +106,7 @@ def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | N
     stuck = [name for name in ("clustering_augment", "clustering_dam") if name in values]
     if n_clusters > 1 and stuck and min(values[name] for name in stuck) > 0.95 * math.log(n_clusters):
         seen = (
-            f"the cluster loss is {values[stuck[0]]:.3g}, about that of guessing (ln {n_clusters} = "
+            f"{UNLEARNED} {values[stuck[0]]:.3g}, about that of guessing (ln {n_clusters} = "
             f"{math.log(n_clusters):.3g}): no clusters were learned"
         )
         found.append(Symptom(seen, "raise step2.iterations or step2.learning_rate, or lower objective.clustering.tau"))
@@ -112,7 +114,7 @@ def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | N
     if drop < -(5.0 if max_drop is None else max_drop / 2):
         found.append(
             Symptom(
-                f"DAM's walks end where log p is {-drop:.3g} lower: they leave the density",
+                f"{STRAYING} where log p is {-drop:.3g} lower: they leave the density",
                 "lower dam.radius or dam.steps, set dam.max_drop, or train step 1 for longer",
             )
         )
