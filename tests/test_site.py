@@ -78,7 +78,13 @@ def test_search_works_in_pages_opened_as_files(site, request):
     page.on("request", lambda r: None if r.url.startswith(site.as_uri()) else complaints.append(f"request: {r.url}"))
     page.goto((site / "index.html").as_uri())
     page.fill("[data-md-component=search-query]", "missing values", force=True)
-    page.wait_for_selector(".md-search-result__link", state="attached")
+    # The theme may begin to listen only after the words are there: a key wakes it up.
+    page.wait_for_function(
+        """() => {
+            document.querySelector("[data-md-component=search-query]").dispatchEvent(new Event("keyup"));
+            return document.querySelector(".md-search-result__link");
+        }"""
+    )
     found = page.eval_on_selector_all(".md-search-result__link", "links => links.map((link) => link.href)")
     section = f"{(site / 'quickstart.html').as_uri()}#words-dates-and-missing-values"
     assert any(link.startswith(section) for link in found), found
