@@ -100,8 +100,8 @@ def table_methods(request: Request) -> Outcome:
             "seconds a fit": SECONDS,
         },
         notes=[
-            f"{NOTE_EQUAL}, by the preset '{budget.preset or 'digits'}', which was tuned for gedi. Only gedi-1 has "
-            f"fewer iterations: those of step 2 and half of step 1's. {NOTE_HEADS}",
+            f"{NOTE_EQUAL}, by the preset {budget.preset or 'digits (grey for MNIST)'}, which was tuned for gedi. "
+            f"Only gedi-1 has fewer iterations: those of step 2 and half of step 1's. {NOTE_HEADS}",
             "NMI, AMI and accuracy (best matching) score the method's own clusters. Methods without cluster heads "
             f"({', '.join(filter(_has_no_heads, METHODS))}) use k-means on the embedding; protocpc has one head of "
             "prototypes; jem has one cluster.",
