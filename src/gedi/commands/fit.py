@@ -41,15 +41,16 @@ def run_fit(args: argparse.Namespace) -> None:
     from gedi.training.world import is_first_process
 
     folder = Path(args.out)
+    begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
+    if begun is None and is_first_process():
+        runs.check_new(folder)  # before anything takes long
     reading = {"label_column": args.label_column, "drop": args.drop, "raw": args.raw, "skip_broken": args.skip_broken}
     data = load(args.data, seed=args.seed, **reading)
     rows = _checked(data, 2 if args.n_clusters == AUTO else args.n_clusters)
     words = categories(rows, data.table, images=data.image_shape is not None)
     config = _settings(args, rows, data, has_words=bool(words))
     check_outliers(args.outliers, config)
-    begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
     if begun is None and is_first_process():
-        runs.check_new(folder)  # before anything takes long
         _say_how_read(data)
     known = {"words": words, "table": data.table}
     known["scaler"] = Scaler().fit(rows, mode=config.scaling, together=words)
@@ -80,7 +81,7 @@ def run_fit(args: argparse.Namespace) -> None:
                 f"{folder} was started with a different {changed[0]}: use gedi resume {folder}, or another --out."
             )
         if not _is_finished(folder):
-            _continue_run(folder, replace(begun, hardware=plan.hardware), data, rows, found, args.save_every)
+            _continue_run(folder, replace(begun, hardware=plan.hardware), data, rows, found, args.save_every, known)
         return
     check_sizes(config, rows.shape[1], n_clusters, data.image_shape)
     if not is_first_process():
@@ -147,7 +148,13 @@ def _is_finished(folder: Path) -> bool:
 
 
 def _continue_run(
-    folder: Path, plan: Plan, data: Dataset, rows: Any, found: tuple[str, str | None], save_every: float
+    folder: Path,
+    plan: Plan,
+    data: Dataset,
+    rows: Any,
+    found: tuple[str, str | None],
+    save_every: float,
+    known: dict[str, Any] | None = None,
 ) -> None:
     """Resume a run if its data (``found``: their fingerprints) and its checkpoint match its plan."""
     from gedi import runs
@@ -158,7 +165,7 @@ def _continue_run(
     processes = plan.hardware.processes
     runs.check_resumable(folder, plan.settings, rows.shape[1], plan.n_clusters, data.image_shape, processes=processes)
     with runs.locked(folder) if is_first_process() else nullcontext():
-        ready = _prepared(plan, data, rows)
+        ready = _prepared(plan, data, rows, known)
         if plan.minutes and plan.iterations is None:  # killed before its time budget was turned into iterations
             plan, ready = _timed(folder, plan, ready, given=len(rows))
         _train(folder, plan, data, rows, ready, save_every)

@@ -45,7 +45,7 @@ class Term(ABC):
     kind: str = ""  # its name within the family
     weight: NotNegative = 1.0  # weight of its loss; 0 removes the term
     family: ClassVar[str] = ""
-    equation: ClassVar[str] = ""  # its source in the paper
+    equation: ClassVar[str] = ""  # where it comes from: an equation of the paper, or another paper
     has_clusters: ClassVar[bool] = False  # it trains cluster heads; without such a term clusters come from k-means
 
     def __init_subclass__(cls, family: str | None = None, **options: Any) -> None:
