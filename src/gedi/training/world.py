@@ -8,6 +8,7 @@ one process as on a hundred.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -66,6 +67,7 @@ class World:
         if self.fabric is not None:
             with self.together():
                 self.fabric.launch()
+            atexit.register(_disconnect)
 
     @property
     def rank(self) -> int:
@@ -176,6 +178,12 @@ class World:
                 f"Process {self.rank} of {self.size} lost the others (one was killed, failed, or did not answer within "
                 f"{self.hardware.timeout:.0f} s): {str(error).splitlines()[0][:200]}"
             ) from error
+
+
+def _disconnect() -> None:
+    """End the connection's threads before the interpreter ends, or gloo may abort the process (Fabric ends NCCL's)."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 class _Gather(torch.autograd.Function):
