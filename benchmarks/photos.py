@@ -118,7 +118,8 @@ def main() -> None:
     line |= {"flags": flags, "provenance": origin(10)}
     path = RESULTS / "photos.json"
     fits = json.loads(path.read_text(encoding="utf-8"))["fits"] if path.is_file() else {}
-    fits[f"{TITLES[args.data]}, {images:,} images, {args.minutes:g} minutes, seed {args.seed}"] = line
+    name = f"{TITLES[args.data]}, {images:,} images, {args.minutes:g} minutes, seed {args.seed}"
+    fits[", ".join([name, " ".join(flags)]) if flags else name] = line
     path.write_text(json.dumps(as_table(fits), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(json.dumps({key: value for key, value in line.items() if key != "provenance"}, indent=1))
 
