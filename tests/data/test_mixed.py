@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gedi.data import Column, TableRecipe, load, stream
+from gedi.data import Column, TableRecipe, load, mixed, stream, tables
+from gedi.data.cell_values import Cells
 from gedi.data.customers import customers
 from gedi.data.recognition import column_of
 from gedi.errors import DataError
@@ -29,7 +30,7 @@ def frame():
 
 
 def kinds(frame):
-    return {name: column_of(frame[name], name).kind for name in frame}
+    return {name: column_of(Cells(frame[name]), name).kind for name in frame}
 
 
 def test_every_kind_of_column_is_recognised(frame):
@@ -57,7 +58,7 @@ def test_every_kind_of_column_is_recognised(frame):
 )
 def test_numbers_as_people_write_them(cells, expected, unit):
     frame = pd.DataFrame({"a": cells * 10})
-    column = column_of(frame["a"], "a")
+    column = column_of(Cells(frame["a"]), "a")
     recipe = TableRecipe([column])
     assert column.kind == "number" and column.unit == unit
     rows = recipe.encode(frame, surprises())
@@ -82,7 +83,7 @@ def surprises():
     "cells", [["C01", "C02"], ["ABC123", "ABC124"], ["12a", "13b"], ["1 km", "2 m"], ["+32 470 12", "+32 471 99"]]
 )
 def test_words_with_digits_are_not_numbers(cells):
-    assert column_of(pd.Series(cells * 10), "a").kind == "category"
+    assert column_of(Cells(pd.Series(cells * 10)), "a").kind == "category"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_words_with_digits_are_not_numbers(cells):
 )
 def test_dates_are_read_and_shown_in_their_own_format(cells, form):
     frame = pd.DataFrame({"a": cells * 10})
-    column = column_of(frame["a"], "a")
+    column = column_of(Cells(frame["a"]), "a")
     assert column.kind == "date" and column.format == form
     days = TableRecipe([column]).encode(frame, surprises())[:2, 0]
     assert [column.shown(day) for day in days] == pd.to_datetime(cells, format=form).strftime(form).tolist()
@@ -106,9 +107,9 @@ def test_dates_are_read_and_shown_in_their_own_format(cells, form):
 @pytest.mark.parametrize("name", ["id", "customer_id", "customerId", "Unnamed: 0", "index"])
 def test_unique_whole_numbers_with_the_name_of_an_id_are_never_a_feature(name):
     values = np.random.default_rng(0).permutation(1_000)[:N]
-    assert column_of(pd.Series(values), name).kind == "id"
-    assert column_of(pd.Series(values), "paid").kind == "number"
-    assert column_of(pd.Series(values // 2), name).kind == "number"
+    assert column_of(Cells(pd.Series(values)), name).kind == "id"
+    assert column_of(Cells(pd.Series(values)), "paid").kind == "number"
+    assert column_of(Cells(pd.Series(values // 2)), name).kind == "number"
 
 
 def test_the_index_that_pandas_writes_is_carried_as_an_id(tmp_path):
@@ -124,7 +125,7 @@ def test_a_column_that_counts_the_rows_is_never_a_feature(tmp_path, frame):
 
 
 def test_rare_words_are_other_and_many_gaps_are_a_value_of_their_own():
-    column = column_of(pd.Series(["a"] * 60 + ["b"] * 50 + ["c", "d"] + [None] * 20), "a")
+    column = column_of(Cells(pd.Series(["a"] * 60 + ["b"] * 50 + ["c", "d"] + [None] * 20)), "a")
     assert column.levels == ("a", "b", "other", "missing") and sum(column.shares) == pytest.approx(1)
 
 
@@ -306,3 +307,34 @@ def test_customers_are_the_same_for_the_same_seed_and_hide_their_segment():
         "channel": "category",
     }
     assert kinds(frame) == expected
+
+
+@pytest.mark.parametrize("place", [0, 5_000])
+@pytest.mark.parametrize("kept", [10**9, 1])
+def test_a_table_with_a_gap_is_parsed_once_unless_its_beginning_is_too_large_to_keep(
+    tmp_path, monkeypatch, place, kept
+):
+    frame = pd.DataFrame({"a": [f"{i % 7}.5" for i in range(6_000)], "b": ["3", "4"] * 3_000})
+    frame.loc[place, "a"] = ""
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    passes, lines = [], tables.text_lines
+    monkeypatch.setattr(tables, "text_lines", lambda *args, **more: passes.append(1) or lines(*args, **more))
+    monkeypatch.setattr(mixed, "KEPT_CELLS", kept)
+    data = load(tmp_path / "t.csv")
+    assert len(passes) == 2 + (2 if place and kept == 1 else 1)  # two look for a header and a first row
+    known, column = np.arange(6_000) != place, data.table.columns[0]
+    assert data.x[known, 0].tolist() == frame["a"][known].astype(float).tolist()
+    assert column.missing == pytest.approx(1 / 6_000) and data.x[place, 0] == column.fill
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pd.Series(pd.to_timedelta([12, 36] * 10, unit="h")), [0.5, 1.5]),
+        (pd.Series([pd.Timestamp(1970, 1, 2), pd.Timestamp(1970, 1, 5)] * 10, dtype=object), [1.0, 4.0]),
+    ],
+)
+def test_durations_and_dates_in_columns_of_objects_are_counted_in_days(column, expected):
+    rows, table = mixed.read_frame(pd.DataFrame({"a": column}), "X")
+    assert rows[:2, 0].tolist() == expected
+    assert np.array_equal(mixed.encoded(pd.DataFrame({"a": column}), table), rows)

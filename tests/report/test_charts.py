@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from gedi.data import Dataset
+from gedi.data.cell_values import Cells
 from gedi.data.customers import CITIES, customers
 from gedi.data.mixed import read_frame
 from gedi.data.recognition import column_of
@@ -253,7 +254,7 @@ def test_a_table_is_compared_in_its_own_words_units_and_dates():
     [(400, ("May 2017", "Jun 2018")), (20, ("2017-05-10", "2017-05-30")), (1, ("10/05/2017", "11/05/2017"))],
 )
 def test_averages_of_dates_are_as_precise_as_their_difference(apart, expected):
-    recipe = column_of(pd.Series(["10/05/2017", "23/06/2018"] * 5), "d")
+    recipe = column_of(Cells(pd.Series(["10/05/2017", "23/06/2018"] * 5)), "d")
     first = float(date(2017, 5, 10).toordinal() - date(1970, 1, 1).toordinal())
     assert ShownColumn("d", np.zeros(2), recipe).pair(first, first + apart) == expected
 

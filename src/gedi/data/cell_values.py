@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,15 +33,88 @@ def pandas() -> Any:
     return pd
 
 
-def text_of(column: Any) -> Any:
-    """The cells of a pandas column as stripped text, with gaps as NA."""
-    pd = pandas()
-    text = column.astype("object").where(column.notna(), None)
-    cells = pd.Series(pd.array([None if cell is None else str(cell).strip() for cell in text], dtype="string"))
-    return cells.mask(cells.str.lower().isin(GAPS))
+class Cells:
+    """The cells of a pandas column, to be recognised and encoded: text is made and parsed once for both."""
 
+    def __init__(self, column: Any) -> None:
+        types, column = pandas().api.types, column.infer_objects()
+        if types.is_timedelta64_dtype(column):
+            column = column.dt.total_seconds() / 86_400
+        self.column = column
+        self.are_dates = types.is_datetime64_any_dtype(column)
+        self.are_numbers = types.is_numeric_dtype(column) and not types.is_bool_dtype(column)
 
-# ---- numbers ----
+    @cached_property
+    def text(self) -> Any:
+        """Stripped text, with gaps as NA."""
+        pd = pandas()
+        text = self.column.astype("object").where(self.column.notna(), None)
+        cells = pd.Series(pd.array([None if cell is None else str(cell).strip() for cell in text], dtype="string"))
+        return cells.mask(cells.str.lower().isin(GAPS))
+
+    @cached_property
+    def _parts(self) -> Any:
+        """Sign, digits, unit and so on of every number."""
+        return self.text.str.extract(NUMBER)
+
+    def number_format(self) -> dict[str, Any] | None:
+        """How the cells write numbers, as fields of a `Column`; None if they hold something else."""
+        parts = self._parts[self.text.notna()]
+        read = parts["digits"].notna()
+        if read.mean() < NEARLY_ALL:
+            return None
+        parts = parts[read].fillna("")
+        before = (parts["before"].str.strip() + parts["before2"]).str.strip()
+        after = parts["after"].str.strip()
+        units = (before + after)[lambda unit: unit != ""]
+        unit = units.mode().iloc[0] if len(units) else ""
+        if ((before != "") & (after != "")).any() or (units != unit).sum() > (1 - NEARLY_ALL) * len(units):
+            return None
+        body = parts["digits"].str.replace(f"[{BETWEEN}]", "", regex=True)
+        decimal = _decimal_separator(body)
+        if decimal is None:
+            return None
+        decimals = body.str.rpartition(decimal).pipe(lambda split: split[2].where(split[1] != "", "")).str.len()
+        digits = None if decimals.max() > MOST_DIGITS or (parts["power"] != "").any() else int(decimals.max())
+        return {"unit": str(unit), "unit_first": bool((before != "").any()), "decimal": decimal, "digits": digits}
+
+    def numbers(self, unit: str = "", decimal: str = ".") -> np.ndarray:
+        """NaN for gaps and for anything that is not a number in this unit."""
+        if self.are_numbers:
+            return self.column.to_numpy(dtype=np.float64, na_value=np.nan)
+        filled = self._parts.fillna("")
+        units = filled["before"].str.strip() + filled["before2"] + filled["after"].str.strip()
+        grouping = "." if decimal == "," else ","
+        body = filled["digits"].str.replace(f"[{BETWEEN}{grouping}]", "", regex=True).str.replace(decimal, ".")
+        values = pandas().to_numeric(filled["sign"] + body + filled["power"], errors="coerce")
+        known = self._parts["digits"].notna() & units.isin(["", unit])
+        return values.where(known).to_numpy(dtype=np.float64, na_value=np.nan)
+
+    def date_format(self) -> str | None:
+        """The format of the dates (as for strftime); None if the cells hold something else."""
+        pd, known = pandas(), self.text.dropna()
+        guess = pd.tseries.api.guess_datetime_format
+        few = known.drop_duplicates().head(GUESSES)
+        # 3.4.2021 has the day first; 3/4/2021 has the month first unless another cell says otherwise.
+        by_point = few.str.contains(r"^\d{1,2}\.\d{1,2}\.", regex=True).any()
+        order = (True, False) if by_point else (False, True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about cells in the other order: the shares below decide
+            formats = dict.fromkeys(guess(cell, dayfirst=first) for first in order for cell in few)
+        shares = {
+            form: float(pd.to_datetime(known, format=form, errors="coerce", utc=True).notna().mean())
+            for form in formats
+            if form
+        }
+        best = max(shares, key=lambda form: shares[form], default=None)
+        return best if best is not None and shares[best] >= NEARLY_ALL else None
+
+    def days(self, form: str = "") -> np.ndarray:
+        """Days since 1970; NaN for gaps and for anything that is not a date in this format."""
+        given = {} if self.are_dates else {"format": form, "errors": "coerce"}
+        dates = pandas().to_datetime(self.column if self.are_dates else self.text, utc=True, **given)
+        at = dates.to_numpy(dtype="datetime64[us]")
+        return np.where(np.isnat(at), np.nan, at.astype(np.int64) / DAY)
 
 
 def number_in(cell: str) -> float | None:
@@ -52,28 +126,6 @@ def number_in(cell: str) -> float | None:
         return None if "_" in cell else float(cell)  # float() also accepts 1_000
     except ValueError:
         return None
-
-
-def number_format(cells: Any) -> dict[str, Any] | None:
-    """How these cells (text, no gaps) write numbers, as fields of a `Column`; None if they hold something else."""
-    parts = cells.str.extract(NUMBER)
-    read = parts["digits"].notna()
-    if not len(cells) or read.mean() < NEARLY_ALL:
-        return None
-    parts = parts[read].fillna("")
-    before = (parts["before"].str.strip() + parts["before2"]).str.strip()
-    after = parts["after"].str.strip()
-    units = (before + after)[lambda unit: unit != ""]
-    unit = units.mode().iloc[0] if len(units) else ""
-    if ((before != "") & (after != "")).any() or (units != unit).sum() > (1 - NEARLY_ALL) * len(units):
-        return None
-    body = parts["digits"].str.replace(f"[{BETWEEN}]", "", regex=True)
-    decimal = _decimal_separator(body)
-    if decimal is None:
-        return None
-    decimals = body.str.rpartition(decimal).pipe(lambda split: split[2].where(split[1] != "", "")).str.len()
-    digits = None if decimals.max() > MOST_DIGITS or (parts["power"] != "").any() else int(decimals.max())
-    return {"unit": str(unit), "unit_first": bool((before != "").any()), "decimal": decimal, "digits": digits}
 
 
 def _decimal_separator(body: Any) -> str | None:
@@ -95,53 +147,6 @@ def _decimal_separator(body: Any) -> str | None:
     if (points > 1).any():
         return "," if with_point.str.match(GROUPED["."]).all() else None
     return "."
-
-
-def numbers(cells: Any, unit: str, decimal: str) -> np.ndarray:
-    """Cells (text, NA for gaps) as numbers; NaN for gaps and for anything that is not a number in this unit."""
-    pd = pandas()
-    parts = cells.str.extract(NUMBER)
-    filled = parts.fillna("")
-    units = filled["before"].str.strip() + filled["before2"] + filled["after"].str.strip()
-    grouping = "." if decimal == "," else ","
-    body = filled["digits"].str.replace(f"[{BETWEEN}{grouping}]", "", regex=True).str.replace(decimal, ".")
-    values = pd.to_numeric(filled["sign"] + body + filled["power"], errors="coerce")
-    known = parts["digits"].notna() & units.isin(["", unit])
-    return values.where(known).to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-# ---- dates ----
-
-
-def date_format(cells: Any) -> str | None:
-    """The format (as for strftime) of these cells (text, no gaps); None if they are not dates."""
-    pd = pandas()
-    guess = pd.tseries.api.guess_datetime_format
-    few = cells.drop_duplicates().head(GUESSES)
-    # 3.4.2021 has the day first; 3/4/2021 has the month first unless another cell says otherwise.
-    by_point = few.str.contains(r"^\d{1,2}\.\d{1,2}\.", regex=True).any()
-    order = (True, False) if by_point else (False, True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about cells in the other order: the shares below decide
-        formats = dict.fromkeys(guess(cell, dayfirst=first) for first in order for cell in few)
-    shares = {
-        form: float(pd.to_datetime(cells, format=form, errors="coerce", utc=True).notna().mean())
-        for form in formats
-        if form
-    }
-    best = max(shares, key=lambda form: shares[form], default=None)
-    return best if best is not None and shares[best] >= NEARLY_ALL else None
-
-
-def days(cells: Any, form: str) -> np.ndarray:
-    """Dates (text, NA for gaps) as days since 1970; NaN for gaps and for anything that is not a date in this format."""
-    return days_of(pandas().to_datetime(cells, format=form, errors="coerce", utc=True))
-
-
-def days_of(dates: Any) -> np.ndarray:
-    """A column of pandas' dates as days since 1970, NaN for gaps."""
-    at = pandas().to_datetime(dates, utc=True).to_numpy(dtype="datetime64[us]")
-    return np.where(np.isnat(at), np.nan, at.astype(np.int64) / DAY)
 
 
 def date_in(form: str, day: float) -> str:

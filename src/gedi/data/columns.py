@@ -14,10 +14,6 @@ from gedi.data.checks import did_you_mean, few
 from gedi.errors import DataError
 
 
-class NotPlainError(DataError):
-    """A table holds something other than plain numbers; its cells have to be interpreted."""
-
-
 @dataclass(frozen=True)
 class Wanted:
     """The columns that the caller asks for, by name."""
@@ -38,6 +34,11 @@ class Chosen(NamedTuple):
 
     features: list[int]
     label: int | None  # None: there are no labels
+
+    @property
+    def places(self) -> list[int]:
+        """All of them, the label last."""
+        return self.features if self.label is None else [*self.features, self.label]
 
 
 def choose(
@@ -105,11 +106,11 @@ def no_such_column(where: Path | str, name: str, names: list[str], *, of_trainin
     return DataError(f"{where} has no column {name!r}{', which training had' if of_training else ''}: {hint}")
 
 
-def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted, *, has_header: bool) -> NotPlainError:
+def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted, *, has_header: bool) -> DataError:
     """``held`` says what each column holds instead of numbers, by name."""
     first, what = next(iter(held.items()))
     if not has_header:
-        return NotPlainError(
+        return DataError(
             f"In {path}, {first} is not numeric (it holds {what}): remove it or encode it as numbers, or add a header "
             "line and leave the column out by name."
         )
@@ -118,13 +119,13 @@ def not_numeric(path: Path, held: Mapping[str, str], wanted: Wanted, *, has_head
         fix = "it must hold numbers, as in training"
         if wanted.features is None:
             fix = "remove columns that training did not have, or name a column 'label' if it holds the labels"
-        return NotPlainError(f"In {path}, {which} not numeric ({first!r} holds {what}): {fix}.")
+        return DataError(f"In {path}, {which} not numeric ({first!r} holds {what}): {fix}.")
     if len(held) == 1:
-        return NotPlainError(
+        return DataError(
             f"In {path}, column {first!r} is not numeric (it holds {what}): leave it out with --drop {_flag([first])}, "
             f"name it with --label-column {_flag([first])} if it holds the labels, or encode it as numbers."
         )
-    return NotPlainError(
+    return DataError(
         f"In {path}, the columns {few(map(repr, held))} are not numeric ({first!r} holds {what}): leave them out "
         f"with --drop {_flag(list(held))}, name the column of labels with --label-column, or encode them as numbers."
     )

@@ -42,7 +42,8 @@ def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarra
     suffix = path.suffix.lower()
     if suffix in tables.TABLE_SUFFIXES:
         file = tables.open_table(path, wanted)
-        return (part.x for part in mixed.plain_blocks(file, wanted, block_rows(len(file.names))))
+        blocks = mixed.plain_blocks(file, file.choose(wanted), wanted, block_rows(len(file.names)))
+        return (block.x for block in blocks)
     if suffix not in (".npy", ".npz"):
         raise _unknown_kind(path)
     blocks = _npz_blocks(path, split) if suffix == ".npz" else array_blocks(streaming.open_numpy(path, mapped=True))

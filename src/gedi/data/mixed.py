@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ import numpy as np
 
 from gedi.data.cell_values import number_in, pandas
 from gedi.data.checks import few, image_shape_of
-from gedi.data.columns import Chosen, NotPlainError, Wanted, not_numeric
+from gedi.data.columns import Chosen, Wanted, not_numeric
 from gedi.data.dataset import Dataset
 from gedi.data.recognition import numbers_rows, recognise
 from gedi.data.table_recipe import Surprises, TableRecipe, plain_recipe
 from gedi.data.tables import READ_ROWS, TableFile, open_table
 from gedi.errors import DataError
 
+KEPT_CELLS = 1 << 21  # of a table that seems to be plain numbers, until that is certain: about 130 MB of text
 # How to read a file in Python, by its ending; anything else, such as a folder of images, by `gedi.data.load`.
 READERS = {
     ".csv": "pandas.read_csv({})",
@@ -47,19 +48,28 @@ class TableBlock:
 def read_table(path: Path, wanted: Wanted) -> Dataset:
     """A whole table. Plain numbers without gaps are read as they are; other tables get a recipe, unless ``raw``."""
     file = open_table(path, wanted)
-    chosen, must_be_plain = file.choose(wanted), wanted.raw or wanted.features is not None
-    try:
-        data = _joined(file, _blocks(file, chosen, READ_ROWS, partial(_plain_rows, file, wanted)))
-    except NotPlainError:
-        if must_be_plain:
-            raise
-        return _read_mixed(file, chosen)
+    chosen = file.choose(wanted)
     names = [file.names[i] for i in chosen.features]
-    if not must_be_plain and (np.isnan(data.x).any() or (file.has_header and _has_ids(names, data.x))):
-        return _read_mixed(file, chosen)
-    if not file.has_header:
-        return data
-    return replace(data, feature_names=names, table=None if must_be_plain else plain_recipe(names, data.x))
+    if wanted.raw or wanted.features is not None:
+        data = _joined(file, plain_blocks(file, chosen, wanted, READ_ROWS))
+        return replace(data, feature_names=names) if file.has_header else data
+    frames = file.frames(READ_ROWS, chosen.places)
+    seen, parts = [], []
+    for frame in frames:
+        if len(seen) * READ_ROWS * len(names) < KEPT_CELLS:
+            seen.append(frame)
+        parts.append(_plain_block(file, chosen, frame))
+        if parts[-1] is None or np.isnan(parts[-1].x).any():
+            break
+    else:
+        data = _joined(file, parts)
+        if not file.has_header:
+            return data
+        if not _has_ids(names, data.x):
+            return replace(data, feature_names=names, table=plain_recipe(names, data.x))
+    # It holds more than plain numbers. Read on, or again if it is so large that its beginning was not kept.
+    rest = chain(seen, frames) if len(seen) == len(parts) else file.frames(READ_ROWS, chosen.places)
+    return _read_mixed(file, chosen, pandas().concat(list(rest), ignore_index=True))
 
 
 def read_by_recipe(path: Path, wanted: Wanted, recipe: TableRecipe) -> Dataset:
@@ -69,9 +79,29 @@ def read_by_recipe(path: Path, wanted: Wanted, recipe: TableRecipe) -> Dataset:
     return replace(data, feature_names=recipe.features, table=recipe)
 
 
-def plain_blocks(file: TableFile, wanted: Wanted, rows: int) -> Iterator[TableBlock]:
-    """A table of plain numbers, in blocks of at most so many rows."""
-    return _blocks(file, file.choose(wanted), rows, partial(_plain_rows, file, wanted))
+def plain_blocks(file: TableFile, chosen: Chosen, wanted: Wanted, rows: int) -> Iterator[TableBlock]:
+    """A table of plain numbers, in blocks of at most so many rows; anything else is an error that names the columns."""
+    for frame in file.frames(rows, chosen.places):
+        block = _plain_block(file, chosen, frame)
+        if block is None:
+            raise _not_numeric(file, frame.iloc[:, : len(chosen.features)], wanted)
+        yield block
+
+
+def _plain_block(file: TableFile, chosen: Chosen, frame: Any) -> TableBlock | None:
+    """The numbers and labels in a data frame of the chosen columns; None if it holds anything else."""
+    numbers = [file.numbers(frame.iloc[:, j]) for j in range(len(chosen.features))]
+    labels = None if chosen.label is None else frame.iloc[:, -1]
+    return None if any(x is None for x in numbers) else TableBlock(np.stack(numbers, axis=1), labels=labels)  # type: ignore[arg-type]
+
+
+def _not_numeric(file: TableFile, frame: Any, wanted: Wanted) -> DataError:
+    held: dict[str, str] = {}
+    for name, column in frame.items():
+        if file.numbers(column) is None:
+            strange = (repr(str(cell)) for cell in column if number_in(str(cell)) is None)
+            held[str(name)] = next(strange, str(column.dtype))
+    return not_numeric(file.path, held, wanted, has_header=file.has_header)
 
 
 def recipe_blocks(
@@ -92,34 +122,15 @@ def recipe_blocks(
             frame = frame.set_axis(names, axis=1)
         return recipe.encode(frame, surprises)
 
-    yield from _blocks(file, file.choose(wanted), rows, encode, beside)
+    chosen = file.choose(wanted)
+    first, last = len(chosen.features), len(chosen.features) + len(beside)
+    for frame in file.frames(rows, [*chosen.features, *beside, *chosen.places[first:]]):
+        others = {name: cells_as_text(column) for name, column in frame.iloc[:, first:last].items()}
+        yield TableBlock(encode(frame.iloc[:, :first]), others, None if chosen.label is None else frame.iloc[:, -1])
     surprises.warn()
 
 
-def _blocks(
-    file: TableFile, chosen: Chosen, rows: int, encode: Callable[[Any], np.ndarray], beside: Sequence[int] = ()
-) -> Iterator[TableBlock]:
-    """Blocks of at most so many rows: their features by ``encode``, and the columns at the places ``beside``."""
-    features, label = chosen
-    first, last = len(features), len(features) + len(beside)
-    for frame in file.frames(rows, [*features, *beside, *([] if label is None else [label])]):
-        others = {name: cells_as_text(column) for name, column in frame.iloc[:, first:last].items()}
-        yield TableBlock(encode(frame.iloc[:, :first]), others, None if label is None else frame.iloc[:, -1])
-
-
-def _plain_rows(file: TableFile, wanted: Wanted, frame: Any) -> np.ndarray:
-    """The numbers in a data frame; if it holds anything else, an error that names all such columns."""
-    numbers = [file.numbers(frame.iloc[:, j]) for j in range(frame.shape[1])]
-    held: dict[str, str] = {}
-    for j in (j for j, values in enumerate(numbers) if values is None):
-        strange = (repr(str(cell)) for cell in frame.iloc[:, j] if number_in(str(cell)) is None)
-        held[str(frame.columns[j])] = next(strange, str(frame.dtypes.iloc[j]))
-    if held:
-        raise not_numeric(file.path, held, wanted, has_header=file.has_header)
-    return np.stack(numbers, axis=1)  # type: ignore[arg-type]
-
-
-def _joined(file: TableFile, blocks: Iterator[TableBlock]) -> Dataset:
+def _joined(file: TableFile, blocks: Iterable[TableBlock]) -> Dataset:
     """All rows of the blocks, with their labels and what is beside them."""
     parts = list(blocks)
     y, classes = None, None
@@ -129,14 +140,12 @@ def _joined(file: TableFile, blocks: Iterator[TableBlock]) -> Dataset:
     return Dataset(file.path.stem, np.concatenate([part.x for part in parts]), y, classes=classes, ids=ids or None)
 
 
-def _read_mixed(file: TableFile, chosen: Chosen) -> Dataset:
-    """A table of any content, by what its columns hold."""
-    frame, where = file.whole(), str(file.path)
-    features = frame.iloc[:, chosen.features]
-    recipe = recognise(features, where)
-    x = recipe.encode(features, Surprises(where))  # there are none: the recipe is this table's own
-    y, classes = (None, None) if chosen.label is None else file.labels(frame.iloc[:, chosen.label])
-    ids = {name: cells_as_text(frame[name]) for name in recipe.ids}
+def _read_mixed(file: TableFile, chosen: Chosen, frame: Any) -> Dataset:
+    """A data frame of the chosen columns, by what they hold."""
+    features = frame.iloc[:, : len(chosen.features)]
+    x, recipe = recognise(features, str(file.path))
+    y, classes = (None, None) if chosen.label is None else file.labels(frame.iloc[:, -1])
+    ids = {name: cells_as_text(features[name]) for name in recipe.ids}
     return Dataset(file.path.stem, x, y, recipe.features, classes=classes, table=recipe, ids=ids or None)
 
 
@@ -167,8 +176,7 @@ def read_frame(frame: Any, where: str) -> tuple[Any, TableRecipe]:
         values = frame.to_numpy(dtype=np.float64)
         if np.isfinite(values).all() and not _has_ids(names, values):
             return frame, plain_recipe(names, values)
-    recipe = recognise(frame, where)
-    return recipe.encode(frame, Surprises(where)), recipe
+    return recognise(frame, where)
 
 
 def as_rows(x: Any) -> tuple[Any, tuple[int, int, int] | None]:

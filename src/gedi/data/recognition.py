@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gedi.data import cell_values as cells
+from gedi.data.cell_values import Cells, pandas
 from gedi.data.checks import TOO_LARGE
 from gedi.data.columns import check_names
-from gedi.data.table_recipe import NO_ANSWER, OTHER, Column, TableRecipe
+from gedi.data.table_recipe import NO_ANSWER, OTHER, Column, Surprises, TableRecipe
 from gedi.errors import DataError
 
 MOST_LEVELS = 20  # of a category; rarer ones are 'other'
@@ -29,47 +29,47 @@ TRUE_FALSE = [{"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"on", "
 TRUE_FALSE += [{"oui", "non"}, {"si", "no"}, {"sí", "no"}]
 
 
-def recognise(frame: Any, where: str) -> TableRecipe:
-    """What each column of a data frame holds; ``where`` names the frame in messages."""
+def recognise(frame: Any, where: str) -> tuple[np.ndarray, TableRecipe]:
+    """The rows [n, d] of a data frame, and what each of its columns holds; ``where`` names the frame in messages."""
     names = check_names(map(str, frame.columns), where)
     if not len(frame):
         raise DataError(f"{where} has no rows: give at least two.")
-    recipe = TableRecipe([column_of(frame.iloc[:, i], name) for i, name in enumerate(names)])
-    if not recipe.used and len(frame) == 1:
+    columns, features, surprises = [], [], Surprises(where)  # there are no surprises: the recipe is this table's own
+    for i, name in enumerate(names):
+        cells = Cells(frame.iloc[:, i])
+        column = column_of(cells, name)
+        columns.append(column)
+        if column.features:
+            features.append(column.encode(cells, surprises))
+    if not features and len(frame) == 1:
         raise DataError(f"{where} has one row, but clusters need at least two: give more rows.")
-    if not recipe.used:
-        what = "; ".join(f"{column.name!r}: {column.why}" for column in recipe.columns[:5])
+    if not features:
+        what = "; ".join(f"{column.name!r}: {column.why}" for column in columns[:5])
         raise DataError(f"{where} has no columns to learn from ({what}): add a column of numbers or categories.")
-    return recipe
+    return np.hstack(features), TableRecipe(columns)
 
 
-def column_of(column: Any, name: str) -> Column:
-    """What one pandas column holds."""
-    pd = cells.pandas()
-    types = pd.api.types
-    column = column.infer_objects()
+def column_of(cells: Cells, name: str) -> Column:
+    """What the cells of one column hold."""
+    types, column = pandas().api.types, cells.column
     if types.is_complex_dtype(column):
         raise DataError(f"Column {name!r} holds complex numbers: pass real and imaginary parts as separate columns.")
-    if types.is_timedelta64_dtype(column):
-        column = column.dt.total_seconds() / 86_400
-    if types.is_datetime64_any_dtype(column):
-        dates = cells.days_of(column)
+    if cells.are_dates:
+        dates = cells.days()
         has_time = bool((dates[~np.isnan(dates)] % 1).any())
         return _numeric(name, dates, None, kind="date", format="%Y-%m-%d %H:%M:%S" if has_time else "%Y-%m-%d")
-    if types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        return _numeric(name, values, None, kind="number", digits=0 if types.is_integer_dtype(column) else None)
-    text = cells.text_of(column)
-    known = text.dropna()
-    if not len(known):
+    if cells.are_numbers:
+        digits = 0 if types.is_integer_dtype(column) else None
+        return _numeric(name, cells.numbers(), None, kind="number", digits=digits)
+    if cells.text.isna().all():
         return Column(name=name, kind="constant", why="empty", missing=1.0)
-    if not isinstance(column.dtype, pd.CategoricalDtype):
-        if (form := cells.number_format(known)) is not None:
-            values = cells.numbers(text, form["unit"], form["decimal"])
-            return _numeric(name, values, text, kind="number", **form)
-        if (shape := cells.date_format(known)) is not None:
-            return _numeric(name, cells.days(text, shape), text, kind="date", format=shape)
-    return _words(name, text)
+    if not isinstance(column.dtype, pandas().CategoricalDtype):
+        if (form := cells.number_format()) is not None:
+            values = cells.numbers(form["unit"], form["decimal"])
+            return _numeric(name, values, cells.text, kind="number", **form)
+        if (shape := cells.date_format()) is not None:
+            return _numeric(name, cells.days(shape), cells.text, kind="date", format=shape)
+    return _words(name, cells.text)
 
 
 def _numeric(name: str, values: np.ndarray, text: Any, *, kind: Any, **more: Any) -> Column:

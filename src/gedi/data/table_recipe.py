@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from gedi.data import cell_values as cells_
+from gedi.data.cell_values import MOST_DIGITS, Cells, date_in, number_in
 from gedi.data.checks import few
 from gedi.data.columns import no_such_column
 from gedi.errors import DataError, warn_user
@@ -43,7 +43,7 @@ class Column:
     def __post_init__(self) -> None:
         if self.kind in NUMERIC and (self.fill is None or not math.isfinite(self.fill)):
             raise ValueError(f"the column {self.name!r} has no number to fill gaps with")
-        if self.digits is not None and not 0 <= self.digits <= cells_.MOST_DIGITS:
+        if self.digits is not None and not 0 <= self.digits <= MOST_DIGITS:
             raise ValueError(f"the column {self.name!r} has an impossible number of digits")
         if self.kind == "date" and not DATE_FORMAT.match(self.format):
             raise ValueError(f"the column {self.name!r} has no date format")
@@ -83,26 +83,33 @@ class Column:
     def shown(self, value: float) -> str | float | int:
         """A number or a date as the file writes it."""
         if self.kind == "date":
-            return cells_.date_in(self.format, value)
+            return date_in(self.format, value)
         if self.digits is not None:
             value = round(value, self.digits)
         if self.is_plain:
             return int(value) if self.digits == 0 else value
-        text = f"{value:.{cells_.MOST_DIGITS}g}" if self.digits is None else f"{value:.{self.digits}f}"
+        text = f"{value:.{MOST_DIGITS}g}" if self.digits is None else f"{value:.{self.digits}f}"
         text = text.replace(".", self.decimal)
         return f"{self.unit} {text}".strip() if self.unit_first else f"{text} {self.unit}".strip()
 
-    def encode(self, column: Any, surprises: Surprises) -> np.ndarray:
-        """Features [n, f] of a pandas column."""
-        values = _values(column, self)
+    def encode(self, cells: Cells, surprises: Surprises) -> np.ndarray:
+        """Features [n, f] of the cells."""
         if self.kind in WORDS:
-            return self._encode_words(values, surprises)
-        read, written = values
+            return self._encode_words(cells, surprises)
+        read = cells.days(self.format) if self.kind == "date" else self._numbers(cells)
         gaps = np.isnan(read)
-        surprises.note_numbers(self, gaps, written)
+        surprises.note_numbers(self, cells.column[gaps], len(read))
         return np.where(gaps, self.fill or 0.0, read)[:, None]
 
-    def _encode_words(self, words: Any, surprises: Surprises) -> np.ndarray:
+    def _numbers(self, cells: Cells) -> np.ndarray:
+        if self.is_plain and not cells.are_numbers:  # much faster than what may be needed below
+            numbers = [number_in(str(cell)) for cell in cells.column]
+            if None not in numbers:
+                return np.array(numbers, dtype=np.float64)
+        return cells.numbers(self.unit, self.decimal)
+
+    def _encode_words(self, cells: Cells, surprises: Surprises) -> np.ndarray:
+        words = cells.text.to_numpy(object, na_value=None).tolist()
         place = {level: i for i, level in enumerate(self.levels)}
         gap, other = place.get(NO_ANSWER, -1), place.get(OTHER, -1)
         codes = np.array([gap if word is None else place.get(word, other) for word in words], dtype=np.int64)
@@ -170,13 +177,15 @@ class TableRecipe:
         for column in self.used:
             if column.name not in names:
                 raise no_such_column(surprises.where, column.name, names, of_training=True)
-        blocks = [column.encode(frame.iloc[:, names.index(column.name)], surprises) for column in self.used]
-        return np.hstack(blocks) if blocks else np.empty((len(frame), 0))
+        return np.hstack(
+            [column.encode(Cells(frame.iloc[:, names.index(column.name)]), surprises) for column in self.used]
+        )
 
     def decode(self, rows: np.ndarray) -> list[dict[str, Any]]:
         """Rows of features, such as samples, as the table would show them: one mapping per row."""
         rows = np.asarray(rows, dtype=np.float64)
-        cells = {column.name: column.decode(rows[:, self.groups[column.name]]) for column in self.used}
+        groups = self.groups
+        cells = {column.name: column.decode(rows[:, groups[column.name]]) for column in self.used}
         return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 
     @property
@@ -227,26 +236,6 @@ def plain_recipe(names: Sequence[str], rows: np.ndarray) -> TableRecipe:
     )
 
 
-def _values(column: Any, as_: Column) -> Any:
-    """Words of a category, None for gaps; or numbers, NaN for gaps, and the text they were read from, if any."""
-    pd = cells_.pandas()
-    types = pd.api.types
-    if as_.kind in WORDS:
-        return [None if pd.isna(word) else word for word in cells_.text_of(column)]
-    if as_.kind == "date" and types.is_datetime64_any_dtype(column):
-        return cells_.days_of(column), None
-    if as_.kind == "number" and types.is_numeric_dtype(column) and not types.is_bool_dtype(column):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan), None
-    if as_.is_plain:  # much faster than what may be needed below
-        numbers = [cells_.number_in(str(cell)) for cell in column]
-        if None not in numbers:
-            return np.array(numbers, dtype=np.float64), None
-    text = cells_.text_of(column)
-    if as_.kind == "date":
-        return cells_.days(text, as_.format), text
-    return cells_.numbers(text, as_.unit, as_.decimal), text
-
-
 # -- unexpected cells --------------------------------------------------------------------------------------------------
 
 
@@ -261,10 +250,10 @@ class Surprises:
         self.gaps: Counter[str] = Counter()
         self.words: dict[str, Counter[str]] = {}
 
-    def note_numbers(self, column: Column, gaps: np.ndarray, written: Any) -> None:
-        """Gaps in a column that had none, and text that is not a number or date; mostly such text is an error."""
-        unread = [] if written is None else written[gaps].dropna().tolist()
-        if len(unread) > 1 and 2 * len(unread) > len(gaps):
+    def note_numbers(self, column: Column, gaps: Any, rows: int) -> None:
+        """Cells of ``gaps`` that are empty, in a column that had none, or hold other text; mostly that is an error."""
+        unread = Cells(gaps).text.dropna().tolist()
+        if len(unread) > 1 and 2 * len(unread) > rows:
             what = f"numbers in {column.unit}" if column.unit else "numbers"
             if column.kind == "date":
                 what = f"dates such as {column.shown(column.fill or 0.0)}"
@@ -274,13 +263,13 @@ class Surprises:
             )
         if unread:
             self.words.setdefault(column.name, Counter()).update(unread)
-        if not column.missing and (new := int(gaps.sum()) - len(unread)):
+        if not column.missing and (new := len(gaps) - len(unread)):
             self.gaps[column.name] += new
 
     def note_words(self, column: Column, words: Sequence[str | None], known: Container[str]) -> None:
         """Words that are not levels of a category, and gaps in one that had none."""
         new = Counter(word for word in words if word is not None and word not in known)
-        if new and "other" not in column.levels:
+        if new and OTHER not in column.levels:
             self.words.setdefault(column.name, Counter()).update(new)
         if not column.missing and (gaps := sum(word is None for word in words)):
             self.gaps[column.name] += gaps

@@ -38,10 +38,6 @@ class TableFile:
     is_text: bool = False  # numbers and dates are text, too
     has_header: bool = True
 
-    def whole(self) -> Any:
-        """All rows in one data frame."""
-        return pandas().concat(list(self.frames(1 << 16, range(len(self.names)))), ignore_index=True)
-
     def choose(self, wanted: Wanted) -> Chosen:
         """Which columns are features or labels; without a header, all are features."""
         if not self.has_header and not {*(wanted.features or ())} <= {*self.names}:

@@ -84,10 +84,10 @@ def _measure(make: Any, seed: int, *, preset: str | None, rows: int) -> list[dic
     from sklearn.mixture import GaussianMixture
 
     frame, y = make(2 * rows, seed=seed)
-    recipe = recognise(frame[:rows], "the table")
+    train, recipe = recognise(frame[:rows], "the table")
     rng = np.random.default_rng(seed)
     shuffled = frame.iloc[rows:].apply(lambda column: rng.permutation(column.to_numpy()))
-    train, test, odd = (recipe.encode(some, Surprises("")) for some in (frame[:rows], frame[rows:], shuffled))
+    test, odd = (recipe.encode(some, Surprises("")) for some in (frame[rows:], shuffled))
     found = []
     for way, table in (("gedi", recipe), ("one-hot", None)):
         model = _fit(train, table, seed, preset)
