@@ -33,24 +33,30 @@ KEPT_BY_RESUME |= {"outliers": "--outliers", "minutes": "--minutes", "training":
 
 def run_fit(args: argparse.Namespace) -> None:
     from gedi import runs
+    from gedi.training.world import is_first_process
+
+    folder = Path(args.out)
+    begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
+    is_new = begun is None and is_first_process()
+    with runs.claimed(folder) if is_new else nullcontext():  # before anything takes long
+        _fit(args, folder, begun, is_new=is_new)
+
+
+def _fit(args: argparse.Namespace, folder: Path, begun: Plan | None, *, is_new: bool) -> None:
+    from gedi import runs
     from gedi.data import Scaler, load
     from gedi.data.table_rows import categories
     from gedi.objectives.symbolic import groups_line
     from gedi.runs.layout import check_sizes
     from gedi.training.config import check_outliers
-    from gedi.training.world import is_first_process
 
-    folder = Path(args.out)
-    begun = runs.Plan.read(folder) if args.resume and (folder / runs.PLAN).is_file() else None
-    if begun is None and is_first_process():
-        runs.check_new(folder)  # before anything takes long
     reading = {"label_column": args.label_column, "drop": args.drop, "raw": args.raw, "skip_broken": args.skip_broken}
     data = load(args.data, seed=args.seed, **reading)
     rows = _checked(data, 2 if args.n_clusters == AUTO else args.n_clusters)
     words = categories(rows, data.table, images=data.image_shape is not None)
     config = _settings(args, rows, data, has_words=bool(words))
     check_outliers(args.outliers, config)
-    if begun is None and is_first_process():
+    if is_new:
         _say_how_read(data)
     known = {"words": words, "table": data.table}
     known["scaler"] = Scaler().fit(rows, mode=config.scaling, together=words)
@@ -84,16 +90,14 @@ def run_fit(args: argparse.Namespace) -> None:
             _continue_run(folder, replace(begun, hardware=plan.hardware), data, rows, found, args.save_every, known)
         return
     check_sizes(config, rows.shape[1], n_clusters, data.image_shape)
-    if not is_first_process():
-        _train(folder, plan, data, rows, _prepared(plan, data, rows, known), args.save_every)
-        return
-    with runs.claimed(folder):
+    if is_new:
         plan.write(folder)  # from here on the run can be resumed
-        ready = _prepared(plan, data, rows, known)
+    ready = _prepared(plan, data, rows, known)
+    if is_new:
         if line := groups_line(config.objective):
             say(err, line)
         plan, ready = _timed(folder, plan, ready, given=len(rows))
-        _train(folder, plan, data, rows, ready, args.save_every)
+    _train(folder, plan, data, rows, ready, args.save_every)
 
 
 def _say_how_read(data: Dataset) -> None:

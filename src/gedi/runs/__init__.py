@@ -8,7 +8,6 @@ from gedi.runs.folder import (
     PLAN,
     RESULTS,
     MetricsLog,
-    check_new,
     check_resumable,
     claimed,
     fingerprint,

@@ -82,7 +82,7 @@ def command() -> str:
     return " ".join(["gedi" if words[0] in ("cli.py", "__main__.py") else words[0], *words[1:]])
 
 
-def check_new(folder: Path) -> None:
+def _check_new(folder: Path) -> None:
     """Refuse a folder that holds anything."""
     # A run killed at its start may leave these, and nothing worth keeping.
     left_over = {f".{PLAN}", LOCK}
@@ -101,7 +101,7 @@ def claimed(folder: str | Path) -> Iterator[Path]:
     A folder that is not empty is never overwritten. A run that can be resumed, or that says why it diverged, is kept.
     """
     folder = Path(folder)
-    check_new(folder)
+    _check_new(folder)
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
