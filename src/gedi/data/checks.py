@@ -53,8 +53,7 @@ def check_rows(
     if d == 0:
         raise DataError(f"The data has no columns: 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if rows.dtype != np.uint8:
-        _check_finite(rows, first_row, names)
-        _check_size(rows, first_row, names)
+        _check_values(rows, first_row, names)
     if n == 1 and not allow_single_row:
         raise DataError("The data has one row (n_samples=1), but clusters need at least two: give more rows.")
     if n_clusters is not None:
@@ -168,34 +167,34 @@ def _place(i: int, rows: np.ndarray) -> str:
     return ", ".join(f"{name} {k}" for name, k in zip(("row", "column"), index, strict=False))
 
 
-def _check_finite(rows: np.ndarray, first_row: int, names: Sequence[str] | None) -> None:
+def _check_values(rows: np.ndarray, first_row: int, names: Sequence[str] | None) -> None:
+    """Refuse numbers that are not finite, then those whose squares are not."""
     nan = inf = rows_hit = 0
-    first = ""
+    first = large = ""
+
+    def place(row: int, column: int) -> str:
+        return f"row {first_row + row}, column {column if names is None else repr(names[column])}"
+
     for start, block in row_blocks(rows):
         bad = ~np.isfinite(block)
-        if not bad.any():
-            continue
-        if not first:
-            row, column = np.argwhere(bad)[0]
-            first = f"row {first_row + start + row}, column {column if names is None else repr(names[column])}"
-        nan, inf = nan + int(np.isnan(block).sum()), inf + int(np.isinf(block).sum())
-        rows_hit += int(bad.any(axis=1).sum())
+        if bad.any():
+            row, column = map(int, np.argwhere(bad)[0])
+            first = first or place(start + row, column)
+            nan, inf = nan + int(np.isnan(block).sum()), inf + int(np.isinf(block).sum())
+            rows_hit += int(bad.any(axis=1).sum())
+        elif not large:
+            row, column = map(int, np.unravel_index(np.abs(block).argmax(), block.shape))
+            if abs(float(block[row, column])) > TOO_LARGE:
+                large = f"{block[row, column]:.3g} ({place(start + row, column)})"
     if first:
         raise DataError(
             f"The data holds {nan} NaN and {inf} inf values in {rows_hit} of {len(rows)} rows "
             f"(first at {first}): drop those rows or fill the values in."
         )
-
-
-def _check_size(rows: np.ndarray, first_row: int, names: Sequence[str] | None) -> None:
-    for start, block in row_blocks(rows):
-        row, column = np.unravel_index(np.abs(block).argmax(), block.shape)
-        if abs(float(block[row, column])) > TOO_LARGE:
-            place = f"row {first_row + start + row}, column {column if names is None else repr(names[int(column)])}"
-            raise DataError(
-                f"The data holds {block[row, column]:.3g} ({place}): squares overflow beyond {TOO_LARGE:g}, so divide "
-                "that column by a power of ten."
-            )
+    if large:
+        raise DataError(
+            f"The data holds {large}: squares overflow beyond {TOO_LARGE:g}, so divide that column by a power of ten."
+        )
 
 
 def _check_clusters(n_clusters: int, n: int, fewest: int) -> None:

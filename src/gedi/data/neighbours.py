@@ -144,7 +144,10 @@ def neighbour_table(data: Rows, k: int, words: Sequence[Sequence[int]] = ()) -> 
     they are left out. Mutual neighbours are repeated to fill a row; a row that has none keeps its nearest one.
     With ``words``, there are k for each of the `partial_views`.
     """
-    return torch.cat([_mutual_neighbours(view, k) for view in partial_views(_affordable(data, words), words)], dim=1)
+    n, d = data.shape
+    # The distances between long rows could take many minutes; if there are words, all of their features are needed.
+    rows = main_directions(data) if n**2 * d > MOST_PRODUCTS and not words else np.asarray(data[:])
+    return torch.cat([_mutual_neighbours(view, k) for view in partial_views(rows, words)], dim=1)
 
 
 def _mutual_neighbours(x: np.ndarray, k: int) -> torch.Tensor:
@@ -158,14 +161,6 @@ def _mutual_neighbours(x: np.ndarray, k: int) -> torch.Tensor:
         filled = np.take_along_axis(order, np.arange(k)[None, :] % mutual.sum(1)[:, None], axis=1)
         table[rows] = np.take_along_axis(near[rows], filled, axis=1)
     return torch.from_numpy(table)
-
-
-def _affordable(data: Rows, words: Sequence[Sequence[int]]) -> np.ndarray:
-    """All rows, or their main directions if the distances between whole rows would take many minutes."""
-    n, d = data.shape
-    if n**2 * d <= MOST_PRODUCTS or d <= MAIN_DIRECTIONS or words:
-        return np.asarray(data[:])
-    return main_directions(data)
 
 
 def main_directions(data: Rows | np.ndarray) -> np.ndarray:

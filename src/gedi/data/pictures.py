@@ -37,25 +37,30 @@ UNREADABLE += (Image.DecompressionBombError,)
 def read_folder(
     folder: Path,
     *,
-    size: int | tuple[int, int] = SIZE,
+    size: int | tuple[int, int] | None = None,
     channels: int | None = None,
     labels: bool = True,
     skip_broken: bool = False,
-    only: str | None = None,
 ) -> Dataset:
     """All images under a folder, in the order of their names, cropped to the middle and resized to ``size``.
+
+    Instead of a folder, it can be a single image.
 
     They have one channel if all are grey and three otherwise, unless ``channels`` is given. Transparent pixels become
     white. Only the first frame of an animation is used. Sub-folders are the labels if there are at least two and every
     image is in one. Unreadable image files are an error or, with ``skip_broken``, left out with a warning; both name
-    them. Other files are ignored, and with ``only``, the name of one image, all others.
+    them. Other files are ignored.
     """
+    size = SIZE if size is None else size
     height, width = (size, size) if isinstance(size, int) else size
     if min(height, width) < 1:
         raise DataError(f"The image size must be at least 1, got {size}.")
     if channels not in (None, 1, 3):
         raise DataError(f"Images have 1 or 3 channels, got {channels}.")
-    found = sorted(_image_files(folder), key=lambda name: name.split("/")) if only is None else [only]
+    if is_single := folder.is_file():
+        folder, found = folder.parent, [folder.name]
+    else:
+        found = sorted(_image_files(folder), key=lambda name: name.split("/"))
     if not found:
         raise DataError(f"The folder {folder} holds no images: it has no file ending in {', '.join(PICTURE_SUFFIXES)}.")
     with warnings.catch_warnings():
@@ -65,8 +70,8 @@ def read_folder(
         x, files = _decode_all(folder, found, (height, width, channels))
     read = set(files)
     unreadable = [name for name in found if name not in read]
-    if not files and only is not None:
-        raise DataError(f"{folder / only} cannot be read as an image: it is damaged.")
+    if not files and is_single:
+        raise DataError(f"{folder / found[0]} cannot be read as an image: it is damaged.")
     if not files:
         raise DataError(f"None of the {len(found)} image files in {folder} can be read: {_printable(unreadable)}.")
     if unreadable and not skip_broken:

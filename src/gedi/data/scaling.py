@@ -118,10 +118,11 @@ def black_and_white(x: np.ndarray) -> tuple[float, float]:
 
 def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:
     """The mean of every column, then the variance around it and the largest absolute value, per column or of all."""
-    count = len(x) if axis == 0 else x.size
-    centre = reduce(np.add, (block.sum(axis=0) for block in _float64_blocks(x))) / len(x)
-    variance = reduce(np.add, (((block - centre) ** 2).sum(axis=axis) for block in _float64_blocks(x))) / count
-    return centre, variance, reduce(np.maximum, (np.abs(block).max(axis=axis) for block in _float64_blocks(x)))
+    firsts = ((block.sum(axis=0), np.abs(block).max(axis=axis)) for block in _float64_blocks(x))
+    total, largest = reduce(lambda one, other: (one[0] + other[0], np.maximum(one[1], other[1])), firsts)
+    centre = total / len(x)
+    squares = reduce(np.add, (((block - centre) ** 2).sum(axis=axis) for block in _float64_blocks(x)))
+    return centre, squares / (len(x) if axis == 0 else x.size), largest
 
 
 def _float64_blocks(x: np.ndarray) -> Iterator[np.ndarray]:

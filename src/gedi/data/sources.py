@@ -102,14 +102,12 @@ def load(
         raise DataError(f"{data} has no named columns, so {drop[0]!r} cannot be dropped.")
     if _is_name(data):
         return _named(str(data).lower(), split, n, seed)
-    if _is_picture(data):
-        return _one_picture(Path(data).expanduser(), size, channels, as_values)
     path, wanted = Path(data).expanduser(), Wanted(label_column, columns, drop, raw)
-    if path.is_dir():
+    if path.is_dir() or _is_picture(path):
         inside = path / split if all((path / s).is_dir() for s in SPLITS) else path
-        size, labels = pictures.SIZE if size is None else size, label_column != ""
+        labels, name = label_column != "", path.resolve().name if path.is_dir() else path.stem
         found = pictures.read_folder(inside, size=size, channels=channels, labels=labels, skip_broken=skip_broken)
-        found = _subset(replace(found, name=path.resolve().name), n, seed)
+        found = _subset(replace(found, name=name), n, seed)
         return found if as_values is None else replace(found, x=as_values(found.x))
     if not path.exists():
         raise _not_found(data, path)
@@ -140,14 +138,10 @@ def stream(
     their rows or, with `keep`, with all columns of the file.
     """
     path = Path(data).expanduser()
-    if _is_name(data) or _is_picture(data) or not path.is_file():
-        images: dict[str, Any] = {
-            "size": size,
-            "channels": channels,
-            "skip_broken": skip_broken,
-            "as_values": as_values,
-        }
-        whole = load(data, split=split, seed=seed, label_column=label_column, drop=drop, **images)
+    if _is_name(data) or _is_picture(path) or not path.is_file():
+        images: dict[str, Any] = {"size": size, "channels": channels, "skip_broken": skip_broken}
+        named = {"split": split, "seed": seed, "label_column": label_column, "drop": drop}
+        whole = load(data, **named, **images, as_values=as_values)
         return Stream(whole.name, map(TableBlock, files.array_blocks(whole.x)), whole.files)
     is_table = path.suffix.lower() in tables.TABLE_SUFFIXES
     if is_table and table is not None:
@@ -197,21 +191,8 @@ def _is_name(data: str | Path) -> bool:
     return isinstance(data, str) and data.lower() in NAMES
 
 
-def _is_picture(data: str | Path) -> bool:
-    path = Path(data).expanduser()
+def _is_picture(path: Path) -> bool:
     return path.suffix.lower() in pictures.PICTURE_SUFFIXES and path.is_file()
-
-
-def _one_picture(
-    path: Path,
-    size: int | tuple[int, int] | None,
-    channels: int | None,
-    as_values: Callable[[np.ndarray], np.ndarray] | None,
-) -> Dataset:
-    """A single image, read like those of a folder."""
-    size = pictures.SIZE if size is None else size
-    found = pictures.read_folder(path.parent, size=size, channels=channels, labels=False, only=path.name)
-    return replace(found, name=path.stem, x=found.x if as_values is None else as_values(found.x))
 
 
 def _named(name: str, split: str, n: int | None, seed: int) -> Dataset:

@@ -25,7 +25,7 @@ from gedi.errors import CheckpointError, RunError
 from gedi.files.reading import FAILURES, parse_json, read_json, shown
 from gedi.files.tensors import Layout, Spec, TensorFile, check_layout, open_tensors
 from gedi.files.writing import finite, write_whole
-from gedi.runs.layout import CHECKPOINT_BYTES, F32, check_chosen, check_not_negative, layout_of, whole_number
+from gedi.runs.layout import CHECKPOINT_BYTES, F32, check_values, layout_of, whole_number
 from gedi.training.state import Tensors, TrainState
 
 MANIFEST = "checkpoint.json"
@@ -205,8 +205,7 @@ class ExpectedCheckpoint:
     def check_values(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Check values that later arithmetic relies on."""
         heads = self.state.net.clusters
-        check_not_negative(tensors)
-        check_chosen(tensors, heads.n_heads)
+        check_values(tensors, heads.n_heads)
         for name, value in tensors.items():
             kind, most = name.rpartition("/")[2], heads.n_clusters
             if kind in ("labels", "starts") and not bool(((value >= 0) & (value < most)).all()):

@@ -240,8 +240,7 @@ def load(folder: str | Path) -> TrainedModel:
     with open_tensors(folder / MODEL, min(most, layout.MODEL_BYTES)) as file:
         check_layout(file.layout, wanted)
         tensors = file.read()
-        layout.check_not_negative(tensors)
-        layout.check_chosen(tensors, net.clusters.n_heads)
+        layout.check_values(tensors, net.clusters.n_heads)
         low, high, chains = (tensors.pop(f"sampler.{name}") for name in ("low", "high", "chains"))
         typical = tensors.pop(layout.TYPICAL_TENSOR, None)
         if typical is not None and not len(typical):

@@ -141,15 +141,10 @@ def check_sizes(
     return net
 
 
-def check_not_negative(tensors: Mapping[str, torch.Tensor]) -> None:
-    """Refuse negative variances, squares and counts."""
+def check_values(tensors: Mapping[str, torch.Tensor], n_heads: int) -> None:
+    """Refuse negative variances, squares and counts, and a chosen cluster head that does not exist."""
     for name, value in tensors.items():
         if name.endswith(NEVER_NEGATIVE) and bool((value < 0).any()):
             raise ValueError(f"the tensor {shown(name)!r} contains negative values")
-
-
-def check_chosen(tensors: Mapping[str, torch.Tensor], n_heads: int) -> None:
-    """Refuse a chosen cluster head that does not exist."""
-    for name, value in tensors.items():
         if name.endswith("clusters.chosen") and not 0 <= int(value) < n_heads:
             raise ValueError("its chosen head does not exist")
