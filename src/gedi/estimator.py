@@ -18,8 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from gedi.data.cell_values import pandas
-from gedi.data.checks import check_rows
-from gedi.data.columns import check_names
+from gedi.data.checks import check_names, check_rows
 from gedi.data.mixed import as_rows, encoded, is_frame, needs_recipe, read_frame
 from gedi.data.scaling import Scaler
 from gedi.data.table_rows import categories

@@ -4,7 +4,9 @@
 # pyright: reportUnnecessaryIsInstance=false
 import difflib
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,6 +120,19 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
     """The end of a message about an unknown name: the nearest known one, or ``otherwise`` if none is near."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else otherwise
+
+
+def check_names(names: Iterable[str], where: Path | str) -> list[str]:
+    """The names of a table's columns; refuses names that occur twice."""
+    listed = list(names)
+    if twice := sorted(name for name, count in Counter(listed).items() if count > 1):
+        raise DataError(f"{where} has several columns named {few(map(repr, twice))}: rename them.")
+    return listed
+
+
+def no_such_column(where: Path | str, name: str, names: list[str], *, of_training: bool) -> DataError:
+    hint = did_you_mean(name, names, otherwise=f"its columns are {few(map(repr, names))}.")
+    return DataError(f"{where} has no column {name!r}{', which training had' if of_training else ''}: {hint}")
 
 
 def _as_float64(x: Any, *, images: bool) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Readers for the user's own files: NumPy arrays here, tables in `gedi.data.tables`.
+"""Reads NumPy files; `gedi.data.tables` reads tables.
 
 Labels found in a file are kept apart and used for evaluation only.
 """
@@ -11,42 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from gedi.data import mixed, streaming, tables
+from gedi.data import streaming
 from gedi.data.checks import image_shape_of
-from gedi.data.columns import Wanted, encode_labels
 from gedi.data.dataset import Dataset
+from gedi.data.tables import TABLE_SUFFIXES, encode_labels
 from gedi.errors import DataError
 
-SUFFIXES = (".npy", ".npz", *tables.TABLE_SUFFIXES)
+ARRAY_SUFFIXES = (".npy", ".npz")
 BLOCK_ROWS = 4096  # as many as one forward pass takes at prediction time
 BLOCK_BYTES = 1 << 25  # of a block of rows in float64
 
 
-def read(path: Path, *, split: str, wanted: Wanted) -> Dataset:
-    """Read a file by its suffix; only .npz files have splits, any other file is read whole."""
-    suffix = path.suffix.lower()
-    if suffix in tables.TABLE_SUFFIXES:
-        return mixed.read_table(path, wanted)
-    if suffix == ".npy":
-        return _array_dataset(streaming.open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE), path)
-    if suffix == ".npz":
+def read(path: Path, split: str) -> Dataset:
+    """Read a .npy file, or one split of an .npz file."""
+    if _kind(path) == ".npz":
         return _read_npz(path, split)
-    raise _unknown_kind(path)
+    return _array_dataset(streaming.open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE), path)
 
 
-def read_blocks(path: Path, *, split: str, wanted: Wanted) -> Iterator[np.ndarray]:
-    """The rows or images in a file, in order, a block at a time and without labels; tables must be plain numbers.
+def read_blocks(path: Path, split: str) -> Iterator[np.ndarray]:
+    """The rows or images in a file, in order, a block at a time and without labels.
 
     Memory use stays at a few blocks of 32 MB (or of one row, if that is larger), however large the file.
     """
-    suffix = path.suffix.lower()
-    if suffix in tables.TABLE_SUFFIXES:
-        file = tables.open_table(path, wanted)
-        blocks = mixed.plain_blocks(file, file.choose(wanted), wanted, block_rows(len(file.names)))
-        return (block.x for block in blocks)
-    if suffix not in (".npy", ".npz"):
-        raise _unknown_kind(path)
-    blocks = _npz_blocks(path, split) if suffix == ".npz" else array_blocks(streaming.open_numpy(path, mapped=True))
+    is_npz = _kind(path) == ".npz"
+    blocks = _npz_blocks(path, split) if is_npz else array_blocks(streaming.open_numpy(path, mapped=True))
     return (numeric_array(block, path) for block in blocks)
 
 
@@ -64,8 +53,10 @@ def array_blocks(x: np.ndarray) -> Iterator[np.ndarray]:
         yield values
 
 
-def _unknown_kind(path: Path) -> DataError:
-    return DataError(f"Cannot read {path}: expected a file ending in {', '.join(SUFFIXES)}.")
+def _kind(path: Path) -> str:
+    if (suffix := path.suffix.lower()) not in ARRAY_SUFFIXES:
+        raise DataError(f"Cannot read {path}: expected a file ending in {', '.join(ARRAY_SUFFIXES + TABLE_SUFFIXES)}.")
+    return suffix
 
 
 def _array_dataset(x: np.ndarray, path: Path, y: np.ndarray | None = None, **more: Any) -> Dataset:

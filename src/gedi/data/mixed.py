@@ -15,11 +15,10 @@ import numpy as np
 
 from gedi.data.cell_values import number_in, pandas
 from gedi.data.checks import few, image_shape_of
-from gedi.data.columns import Chosen, Wanted, not_numeric
 from gedi.data.dataset import Dataset
 from gedi.data.recognition import numbers_rows, recognise
 from gedi.data.table_recipe import Surprises, TableRecipe, plain_recipe
-from gedi.data.tables import READ_ROWS, TableFile, open_table
+from gedi.data.tables import READ_ROWS, Chosen, TableFile, Wanted, open_table
 from gedi.errors import DataError
 
 KEPT_CELLS = 1 << 21  # of a table that seems to be plain numbers, until that is certain: about 130 MB of text
@@ -96,12 +95,37 @@ def _plain_block(file: TableFile, chosen: Chosen, frame: Any) -> TableBlock | No
 
 
 def _not_numeric(file: TableFile, frame: Any, wanted: Wanted) -> DataError:
+    """The error that says which columns of a data frame do not hold numbers, what they hold, and what to do."""
     held: dict[str, str] = {}
     for name, column in frame.items():
         if file.numbers(column) is None:
             strange = (repr(str(cell)) for cell in column if number_in(str(cell)) is None)
             held[str(name)] = next(strange, str(column.dtype))
-    return not_numeric(file.path, held, wanted, has_header=file.has_header)
+    first, what = next(iter(held.items()))
+    if not file.has_header:
+        return DataError(
+            f"In {file.path}, {first} is not numeric (it holds {what}): remove it or encode it as numbers, or add a "
+            "header line and leave the column out by name."
+        )
+    is_single = len(held) == 1
+    which = f"column {first!r} is" if is_single else f"the columns {few(map(repr, held))} are"
+    if wanted.dropped is not None and is_single:
+        fix = f"leave it out with --drop {_flag([first])}, name it with --label-column {_flag([first])} if it holds "
+        fix += "the labels, or encode it as numbers"
+    elif wanted.dropped is not None:
+        fix = f"leave them out with --drop {_flag(list(held))}, name the column of labels with --label-column, or "
+        fix += "encode them as numbers"
+    elif wanted.features is None:
+        fix = "remove columns that training did not have, or name a column 'label' if it holds the labels"
+    else:
+        fix = f"{'it' if is_single else 'they'} must hold numbers, as in training"
+    return DataError(f"In {file.path}, {which} not numeric ({'it' if is_single else repr(first)} holds {what}): {fix}.")
+
+
+def _flag(names: list[str]) -> str:
+    """The names as one argument of a command line."""
+    text = ",".join(f'"{name}"' if "," in name or '"' in name else name for name in names)
+    return text if text.replace(",", "").replace("_", "").isalnum() else f"'{text}'"
 
 
 def recipe_blocks(

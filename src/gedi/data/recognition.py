@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from gedi.data.cell_values import Cells, pandas
-from gedi.data.checks import TOO_LARGE
-from gedi.data.columns import check_names
+from gedi.data.checks import TOO_LARGE, check_names
 from gedi.data.table_recipe import NO_ANSWER, OTHER, Column, Surprises, TableRecipe
 from gedi.errors import DataError
 

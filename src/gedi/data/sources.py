@@ -12,10 +12,10 @@ import pooch
 
 from gedi.data import files, mixed, official, pictures, streaming, tables, toys
 from gedi.data.checks import did_you_mean
-from gedi.data.columns import Wanted
 from gedi.data.dataset import Dataset
 from gedi.data.mixed import TableBlock
 from gedi.data.table_recipe import TableRecipe
+from gedi.data.tables import Wanted
 from gedi.errors import DataError
 
 SHAPES = (toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.smile, toys.blobs)
@@ -111,10 +111,12 @@ def load(
         return found if as_values is None else replace(found, x=as_values(found.x))
     if not path.exists():
         raise _not_found(data, path)
-    if table is not None and path.suffix.lower() in tables.TABLE_SUFFIXES:
+    if path.suffix.lower() not in tables.TABLE_SUFFIXES:
+        return _subset(files.read(path, split), n, seed)
+    if table is not None:
         wanted = replace(wanted, features=[column.name for column in table.used])
         return _subset(mixed.read_by_recipe(path, wanted, table), n, seed)
-    return _subset(files.read(path, split=split, wanted=wanted), n, seed)
+    return _subset(mixed.read_table(path, wanted), n, seed)
 
 
 def stream(
@@ -143,17 +145,19 @@ def stream(
         named = {"split": split, "seed": seed, "label_column": label_column, "drop": drop}
         whole = load(data, **named, **images, as_values=as_values)
         return Stream(whole.name, map(TableBlock, files.array_blocks(whole.x)), whole.files)
-    is_table = path.suffix.lower() in tables.TABLE_SUFFIXES
-    if is_table and table is not None:
+    if path.suffix.lower() not in tables.TABLE_SUFFIXES:
+        if keep:
+            raise DataError(f"{data} has no named columns to keep: leave out --keep.")
+        return Stream(path.stem, map(TableBlock, files.read_blocks(path, split)))
+    if table is not None:
         wanted = Wanted(label_column, [column.name for column in table.used], drop)
         file, rows = tables.open_table(path, wanted), files.block_rows(len(table.features))
         return Stream(path.stem, mixed.recipe_blocks(file, wanted, table, rows, keep=keep))
-    if keep and not is_table:
-        raise DataError(f"{data} has no named columns to keep: leave out --keep.")
     if keep:
         raise DataError(f"The run does not know the columns of its training table, so those of {data} cannot be kept.")
     wanted = Wanted(label_column, columns, drop, raw=True)
-    return Stream(path.stem, map(TableBlock, files.read_blocks(path, split=split, wanted=wanted)))
+    file = tables.open_table(path, wanted)
+    return Stream(path.stem, mixed.plain_blocks(file, file.choose(wanted), wanted, files.block_rows(len(file.names))))
 
 
 def data_dir() -> Path:
@@ -229,7 +233,7 @@ def _digits() -> Dataset:
 def _named_images(name: str, split: str) -> Dataset:
     path = data_dir() / f"{name}.npz"
     if path.is_file():
-        content = files.read(path, split=split, wanted=Wanted())
+        content = files.read(path, split)
         if content.image_shape is None:
             raise DataError(f"{path} should hold images [n, H, W, C], but x_{split} has shape {content.x.shape}.")
         return Dataset(name, content.x, content.y, None, content.image_shape)

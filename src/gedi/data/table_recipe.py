@@ -12,8 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from gedi.data.cell_values import MOST_DIGITS, Cells, date_in, number_in
-from gedi.data.checks import few
-from gedi.data.columns import no_such_column
+from gedi.data.checks import few, no_such_column
 from gedi.errors import DataError, warn_user
 from gedi.settings import Share, make
 

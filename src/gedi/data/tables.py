@@ -1,4 +1,4 @@
-"""Tables of any content in text, Parquet and Excel files, as pandas data frames of a block of rows at a time.
+"""Text, Parquet and Excel files of any content, read as pandas data frames, one block of rows at a time.
 
 A file may be larger than memory.
 """
@@ -13,12 +13,12 @@ from csv import reader as csv_reader
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gedi.data.cell_values import MISSING, number_in, pandas
-from gedi.data.columns import Chosen, Wanted, check_names, choose, encode_labels, missing_labels
+from gedi.data.checks import check_names, no_such_column
 from gedi.errors import DataError, warn_user
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".xlsx")
@@ -26,6 +26,33 @@ UTF8 = "utf-8-sig"  # with or without a byte-order mark
 READ_ROWS = 4096  # at a time
 ENCODING_BYTES = 1 << 20  # bytes read at a time to find the encoding
 UNPACKED_BYTES = 1 << 30  # of an Excel file, which is an archive
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns that the caller asks for, by name."""
+
+    label: str | None = None  # None: 'label', or 'y' if it holds classes; "": no labels, every column is a feature
+    features: Sequence[str] | None = None  # these, in this order, whatever else the table holds
+    dropped: Sequence[str] | None = ()  # None: the caller cannot drop columns, so no message may suggest it
+    raw: bool = False  # every feature must be a plain number
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that must exist."""
+        return [*([self.label] if self.label else []), *(self.features or []), *(self.dropped or [])]
+
+
+class Chosen(NamedTuple):
+    """The places of columns in a table."""
+
+    features: list[int]
+    label: int | None  # None: there are no labels
+
+    @property
+    def places(self) -> list[int]:
+        """All of them, the label last."""
+        return self.features if self.label is None else [*self.features, self.label]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +67,37 @@ class TableFile:
 
     def choose(self, wanted: Wanted) -> Chosen:
         """Which columns are features or labels; without a header, all are features."""
-        if not self.has_header and not {*(wanted.features or ())} <= {*self.names}:
-            return Chosen(list(range(len(self.names))), None)
-        numbering = []
-        if wanted.raw and wanted.features is None and self.names[0] == "column 1" and self._counts_rows():
-            warn_user(f"Left out the first column of {self.path}: it only numbers the rows.")
-            numbering = [0]
-        return choose(self.names, wanted, self.path, self._holds_classes, left_out=numbering)
+        names, of_training = self.names, wanted.dropped is None
+        if not self.has_header and not {*(wanted.features or ())} <= {*names}:
+            return Chosen(list(range(len(names))), None)
+        for name in wanted.names:
+            if name not in names:
+                raise no_such_column(self.path, name, names, of_training=of_training and name != wanted.label)
+        if wanted.features is not None:
+            kept = [names.index(name) for name in wanted.features]
+            label = self._find_label(wanted.label, kept)
+        else:
+            gone = [i for i, name in enumerate(names) if name in (wanted.dropped or ())]
+            if wanted.raw and names[0] == "column 1" and self._counts_rows():
+                warn_user(f"Left out the first column of {self.path}: it only numbers the rows.")
+                gone.append(0)
+            label = self._find_label(wanted.label, gone)
+            kept = [i for i in range(len(names)) if i != label and i not in gone]
+        if not kept:
+            raise DataError(f"{self.path} has no columns left besides labels and dropped columns: keep at least one.")
+        return Chosen(kept, label)
+
+    def _find_label(self, wanted: str | None, gone: Sequence[int]) -> int | None:
+        """The column that the caller names, or 'label', or 'y' if it holds classes and there is no 'x' beside it."""
+        if wanted:
+            return self.names.index(wanted)
+        if wanted is None:
+            left = [name for i, name in enumerate(self.names) if i not in gone]
+            if "label" in left:
+                return self.names.index("label")
+            if "y" in left and "x" not in self.names and self._holds_classes(self.names.index("y")):
+                return self.names.index("y")
+        return None
 
     def labels(self, column: Any) -> tuple[np.ndarray, list[str] | None]:
         """A pandas column of labels as whole numbers, and the words they stand for, if they are words."""
@@ -85,6 +136,26 @@ class TableFile:
                 return True
             whole = whole and bool((np.isnan(numbers) | (np.isfinite(numbers) & (numbers == np.round(numbers)))).all())
         return whole
+
+
+def encode_labels(y: np.ndarray, path: Path) -> tuple[np.ndarray, list[str] | None]:
+    """Labels in int64: whole numbers as they are, anything else numbered in sorted order, with the list of classes."""
+    if y.dtype.kind in "bui":
+        return y.astype(np.int64), None
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise missing_labels(path, int((~np.isfinite(y)).sum()))
+        if (y == np.round(y)).all():
+            return y.astype(np.int64), None
+    classes, numbers = np.unique(y, return_inverse=True)
+    return numbers.astype(np.int64), [str(name) for name in classes]
+
+
+def missing_labels(path: Path, count: int) -> DataError:
+    return DataError(
+        f"The label column of {path} has {count} missing values: "
+        "fill them in, or leave the column out (labels are only needed for evaluation)."
+    )
 
 
 def open_table(path: Path, wanted: Wanted) -> TableFile:
