@@ -79,7 +79,7 @@ def read_by_recipe(path: Path, wanted: Wanted, recipe: TableRecipe) -> Dataset:
 
 
 def plain_blocks(file: TableFile, chosen: Chosen, wanted: Wanted, rows: int) -> Iterator[TableBlock]:
-    """A table of plain numbers, in blocks of at most so many rows; anything else is an error that names the columns."""
+    """A table of plain numbers, in blocks of at most ``rows``; anything else is an error that names the columns."""
     for frame in file.frames(rows, chosen.places):
         block = _plain_block(file, chosen, frame)
         if block is None:

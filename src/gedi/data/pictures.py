@@ -1,4 +1,4 @@
-"""Pictures and arrays: a folder of pictures as one array of equal images, pixel values as pictures, mirror images."""
+"""Pictures as arrays and back: folders of image files, the values of black and white, thumbnails, mirror symmetry."""
 
 from __future__ import annotations
 
@@ -42,14 +42,12 @@ def read_folder(
     labels: bool = True,
     skip_broken: bool = False,
 ) -> Dataset:
-    """All images under a folder, in the order of their names, cropped to the middle and resized to ``size``.
+    """All images under a folder, or a single image file, cropped to the middle and resized to ``size``.
 
-    Instead of a folder, it can be a single image.
-
-    They have one channel if all are grey and three otherwise, unless ``channels`` is given. Transparent pixels become
-    white. Only the first frame of an animation is used. Sub-folders are the labels if there are at least two and every
-    image is in one. Unreadable image files are an error or, with ``skip_broken``, left out with a warning; both name
-    them. Other files are ignored.
+    Images are in the order of their names. They have one channel if all are grey and three otherwise, unless
+    ``channels`` is given. Transparent pixels become white. Only the first frame of an animation is used. Sub-folders
+    are the labels if there are at least two and every image is in one. Unreadable image files are an error or, with
+    ``skip_broken``, left out with a warning; both name them. Other files are ignored.
     """
     size = SIZE if size is None else size
     height, width = (size, size) if isinstance(size, int) else size

@@ -19,7 +19,7 @@ MOSTLY_OTHER = 0.5  # share of 'other' above which a category is useless
 MANY_GAPS = 0.1  # share of gaps from which they become a level of the category
 MANY_WORDS = 0.5  # share of different words above which they tell rows apart, but not groups
 LONG_TEXT = 6  # words per cell, on average
-FEWEST_IDS = 20  # that a named column must number to be an id; a feature may be 1, 2, 3 by chance
+FEWEST_IDS = 20  # rows that a named column must number to be an id; in a few rows, a feature is 1, 2, 3 by chance
 ID_NAME = re.compile(
     r"^((?i:unnamed: ?\d+|index|row|rowid|uuid|guid|key|(.*[_\-. ])?(id(entifier)?|nr|no|number|code))|.*[a-z]I[Dd])$"
 )

@@ -178,17 +178,14 @@ def known_datasets() -> list[DatasetInfo]:
 def _image_set(name: str) -> DatasetInfo:
     path = data_dir() / f"{name}.npz"
     there = None if path.is_file() else official.find_files(name, "train", data_dir())
-    where = path if there is None else there.where
+    where = str(path if there is None else there.where)
     try:
-        return DatasetInfo(name, "images", str(where), True, _count_npz_rows(path) if there is None else there.count())
+        if there is not None:
+            return DatasetInfo(name, "images", where, True, there.count())
+        with streaming.open_numpy(path) as archive:  # the array of labels is small
+            return DatasetInfo(name, "images", where, True, len(files.archive_array(archive, "y_train", path)))
     except DataError:
-        return DatasetInfo(name, "images", str(where), False, None)
-
-
-def _count_npz_rows(path: Path) -> int:
-    """Training rows of a named set, from its small label array."""
-    with streaming.open_numpy(path) as archive:
-        return len(files.archive_array(archive, "y_train", path))
+        return DatasetInfo(name, "images", where, False, None)
 
 
 def _is_name(data: str | Path) -> bool:

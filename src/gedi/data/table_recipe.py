@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -77,7 +78,7 @@ class Column:
         if self.kind in WORDS:
             words = f"{len(self.levels)} values: {few(self.levels)}"
             return self.kind, "; ".join(filter(None, (words, gaps if NO_ANSWER not in self.levels else "")))
-        return {"id": "id", "text": "left out", "constant": "left out"}[self.kind], self.why
+        return "id" if self.kind == "id" else "left out", self.why
 
     def shown(self, value: float) -> str | float | int:
         """A number or a date as the file writes it."""
@@ -140,7 +141,7 @@ class TableRecipe:
 
     columns: list[Column] = field(default_factory=list)
 
-    @property
+    @cached_property
     def used(self) -> list[Column]:
         """The columns that become features."""
         return [column for column in self.columns if column.features]
@@ -150,7 +151,7 @@ class TableRecipe:
         """Names of all features, in order."""
         return [name for column in self.used for name in column.features]
 
-    @property
+    @cached_property
     def groups(self) -> dict[str, list[int]]:
         """The places of each used column's features in a row."""
         places: dict[str, list[int]] = {}
@@ -183,8 +184,7 @@ class TableRecipe:
     def decode(self, rows: np.ndarray) -> list[dict[str, Any]]:
         """Rows of features, such as samples, as the table would show them: one mapping per row."""
         rows = np.asarray(rows, dtype=np.float64)
-        groups = self.groups
-        cells = {column.name: column.decode(rows[:, groups[column.name]]) for column in self.used}
+        cells = {column.name: column.decode(rows[:, self.groups[column.name]]) for column in self.used}
         return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 
     @property

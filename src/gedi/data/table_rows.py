@@ -1,4 +1,4 @@
-"""What a model has to know about rows of a table: where gaps are filled, and which features are categories."""
+"""What a model must know about the rows of a table: how gaps are filled, and which features are categories."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class TableFile:
 
     path: Path
     names: list[str]  # of all columns; 'column 1', ... for those without a name
-    frames: Callable[[int, Sequence[int]], Iterator[Any]]  # of at most so many rows, with the columns at these places
+    frames: Callable[[int, Sequence[int]], Iterator[Any]]  # given the most rows of a block, and the columns' places
     is_text: bool = False  # numbers and dates are text, too
     has_header: bool = True
 
