@@ -55,8 +55,7 @@ def read_table(path: Path, wanted: Wanted) -> Dataset:
     frames = file.frames(READ_ROWS, chosen.places)
     seen, parts = [], []
     for frame in frames:
-        if len(seen) * READ_ROWS * len(names) < KEPT_CELLS:
-            seen.append(frame)
+        seen = [*seen, frame] if len(parts) * READ_ROWS * len(names) < KEPT_CELLS else []
         parts.append(_plain_block(file, chosen, frame))
         if parts[-1] is None or np.isnan(parts[-1].x).any():
             break
