@@ -64,6 +64,16 @@ class Answers:
         return self.probability.max(1)
 
     @cached_property
+    def sizes(self) -> np.ndarray:
+        """Rows per cluster, [clusters]."""
+        return np.bincount(self.cluster, minlength=self.probability.shape[1])
+
+    @cached_property
+    def foreign(self) -> dict[str, Answers]:
+        """The same for rows that are not data, made from these."""
+        return {name: Answers(self.model, rows) for name, rows in foreign_rows(self.rows).items()}
+
+    @cached_property
     def on_map(self) -> np.ndarray:
         """Where the rows are on a map, [n, 2]: rows of two features as they are, others along two main directions."""
         return self.rows if self.model.n_features == 2 else two_directions(self.embedding)
@@ -99,9 +109,7 @@ class Measures:
     keeps_noise: float | None = None  # share of rows that stay in their cluster under a little noise
     keeps_walk: float | None = None  # ... at the end of a DAM walk
     own: MeasuredClusters | None = None  # the clusters of the rows shown, and whether gaps set them apart
-    rivals: dict[str, MeasuredClusters] = field(
-        default_factory=dict[str, MeasuredClusters]
-    )  # other clusterings of these rows
+    rivals: dict[str, MeasuredClusters] = field(default_factory=dict)  # other clusterings of these rows
     effective_rank: float | None = None  # number of directions that the embedding uses
     spread: float | None = None  # 0: all rows are embedded at one point
     dimensions: int | None = None  # of the embedding
@@ -183,14 +191,13 @@ def measure(
         )
         told |= cluster_measures(answers) | kept_clusters(answers)
     if model.has_density:
-        scores = {name: model.score_samples(rows) for name, rows in foreign_rows(answers.rows).items()}
         told["energy_spread"] = float(answers.log_density.std())
-        told["noise_auroc"] = auroc(answers.log_density, scores["uniform noise"])
+        told["noise_auroc"] = auroc(answers.log_density, answers.foreign["uniform noise"].log_density)
         if model.n_features > 1:
-            told["shuffled_auroc"] = auroc(answers.log_density, scores["shuffled columns"])
+            told["shuffled_auroc"] = auroc(answers.log_density, answers.foreign["shuffled columns"].log_density)
         if samples is not None:
             drawn = model.scaler.transform(samples if model.table is None else model.table.nearest_words(samples))
-            told |= {"sample_test": two_sample_test(answers.scaled, drawn)}
+            told["sample_test"] = two_sample_test(answers.scaled, drawn)
             told["outside"] = outside_share(answers.scaled, drawn)
     return Measures(**told)
 
@@ -215,10 +222,9 @@ def candidates(results: dict[str, Any]) -> dict[str, float]:
 
 def cluster_measures(answers: Answers) -> dict[str, Any]:
     """Sizes and certainty."""
-    sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
     return {
-        "sizes": sizes.tolist(),
-        "entropy": size_entropy(sizes),
+        "sizes": answers.sizes.tolist(),
+        "entropy": size_entropy(answers.sizes),
         "confidence": float(answers.confidence.mean()),
         "unsure": float((answers.confidence < UNSURE).mean()),
     }
