@@ -104,10 +104,8 @@ def say_clusters(run: RunView) -> None:
     say(out, f"clusters, judged without labels: {grade.level}. {grade.why}")
     for line in lines[:LISTED]:
         apart = "; ".join(f"{one.column} {one.text}" for one in line["apart"])
-        say(
-            out,
-            f"  cluster {line['cluster']}, {percent(line['share'])} of the {run.things}{': ' if apart else ''}{apart}",
-        )
+        size = f"{percent(line['share'])} of the {run.things}"
+        say(out, f"  cluster {line['cluster']}, {size}{': ' if apart else ''}{apart}")
     if len(lines) > LISTED:
         say(out, f"  and {len(lines) - LISTED} more, in the report")
 

@@ -129,7 +129,7 @@ def number_chart(curve: dict[int, float], chosen: int) -> Chart:
 
 
 def histograms(scores: dict[str, np.ndarray], title: str, things: str) -> Chart:
-    """Histograms of the scores of several sets of rows or images, as outlines; outliers are counted in the outermost bins."""
+    """Histograms of the scores of several sets, as outlines; outliers are counted in the outermost bins."""
     own = next(iter(scores.values()))
     low, high = np.quantile(own, [0.002, 0.998])
     width = max(float(high - low), 1e-9)
