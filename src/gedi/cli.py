@@ -81,9 +81,9 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(metavar="COMMAND", title="commands", parser_class=Parser)
 
     def command(name: str, run: Any, summary: str, example: str) -> Parser:
-        about = {"help": summary, "description": summary, "epilog": f"example: {example}"}
-        made = parser.add_command(name, commands, **about)
+        made = commands.add_parser(name, help=summary, description=summary, epilog=f"example: {example}")
         made.set_defaults(run=run)
+        parser.commands[name] = made
         return made
 
     demo = command("demo", run_demo, "compare GEDI with others on moons, circles and digits", "gedi demo")

@@ -77,12 +77,8 @@ def _first_rows(path: Path, name: str, model: TrainedModel) -> Upload:
         raise DataError(f"{name} has no rows.")
     rows = np.concatenate(blocks)[:ROWS_ANSWERED]
     cells = {column: some[:ROWS_ANSWERED] for column, some in cells.items()}
-    known = {
-        column: np.array(cells[column], dtype=object)
-        for column in (model.table.ids if model.table else [])
-        if column in cells
-    }
-    ids = row_ids(known, range(len(rows)))
+    known = [] if model.table is None else model.table.ids
+    ids = row_ids({column: cells[column] for column in known if column in cells}, range(len(rows)))
     names = [f"row {i} · {ids[i]}" if ids else f"row {i}" for i in range(len(rows))]
     return Upload(rows, names, cells, count > ROWS_ANSWERED)
 

@@ -172,11 +172,9 @@ def contest(runs: Sequence[RunView], names: Sequence[str], same_rows: Sequence[i
     if next_crowding - crowding > LIMITS["behind"].good:
         numbers = f"crowding of its borders {percent(crowding)}, next run's {percent(next_crowding)}; 0% is best"
         return Contest(ranked[0], f"{names[ranked[0]]} is best: clearer gaps set its clusters apart ({numbers}).")
-    why = (
-        f"No clear winner: {names[ranked[0]]} and {names[ranked[1]]} found different clusters that are set apart about"
-    )
+    why = f"No clear winner: {names[ranked[0]]} and {names[ranked[1]]} found different clusters that are set apart"
     between = f"crowding of their borders {percent(crowding)} and {percent(next_crowding)}"
-    return Contest(None, f"{why} equally well ({between}). Look at both.")
+    return Contest(None, f"{why} about equally well ({between}). Look at both.")
 
 
 def _rank(run: RunView) -> tuple[int, float]:

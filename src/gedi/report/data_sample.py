@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -84,7 +85,7 @@ def sample_of(data: Dataset) -> DataSample:
     return DataSample(data.name, rows, total, labels, names, classes, places.astype(np.int64), ids)
 
 
-def row_ids(columns: Mapping[str, np.ndarray], places: Sequence[int] | np.ndarray) -> list[str]:
+def row_ids(columns: Mapping[str, Sequence[Any] | np.ndarray], places: Sequence[int] | np.ndarray) -> list[str]:
     """What the id columns of a table call its rows; empty if there are no such columns.
 
     >>> row_ids({"customer": np.array([7, 8])}, [1])
