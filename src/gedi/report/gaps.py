@@ -48,10 +48,6 @@ class Surroundings:
     inside: float | None = None  # None: too few rows
     gap: float = 1.0  # the cheapest cut, relative to cuts through the parts it makes: near 0 in a gap
 
-    @property
-    def hides_gap(self) -> bool:
-        return self.gap < HIDDEN
-
 
 @dataclass(frozen=True)
 class Gaps:
@@ -78,7 +74,7 @@ class Gaps:
     @property
     def hidden(self) -> list[int]:
         """Clusters that split in two."""
-        return [number for number, c in self.clusters.items() if c.hides_gap]
+        return [number for number, c in self.clusters.items() if c.gap < HIDDEN]
 
     @property
     def hidden_share(self) -> float:

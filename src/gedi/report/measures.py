@@ -184,12 +184,15 @@ def measure(
         return Measures(**told)
     told |= embedding_measures(answers.embedding) if model.has_clusters else {}
     if told["has_clusters"]:
-        images = model.image_shape is not None
-        words = categories(answers.rows, model.table, images=images) if model.words is None else model.words
-        told["own"], told["rivals"] = compare_rivals(
-            answers.scaled, answers.cluster, model.n_clusters, images=images, words=words
-        )
-        told |= cluster_measures(answers) | kept_clusters(answers)
+        images, words = model.image_shape is not None, model.words
+        if words is None:
+            words = categories(answers.rows, model.table, images=images)
+        rivals = compare_rivals(answers.scaled, answers.cluster, model.n_clusters, images=images, words=words)
+        told["own"], told["rivals"] = rivals
+        told |= {"sizes": answers.sizes.tolist(), "entropy": size_entropy(answers.sizes)}
+        told["confidence"] = float(answers.confidence.mean())
+        told["unsure"] = float((answers.confidence < UNSURE).mean())
+        told |= kept_clusters(answers)
     if model.has_density:
         told["energy_spread"] = float(answers.log_density.std())
         told["noise_auroc"] = auroc(answers.log_density, answers.foreign["uniform noise"].log_density)
@@ -218,16 +221,6 @@ def candidates(results: dict[str, Any]) -> dict[str, float]:
     found = results.get("candidates")
     found = list(found.items())[:MOST_CANDIDATES] if isinstance(found, dict) else []
     return {shown(str(name), 60): judged for name, value in found if (judged := finite_number(value)) is not None}
-
-
-def cluster_measures(answers: Answers) -> dict[str, Any]:
-    """Sizes and certainty."""
-    return {
-        "sizes": answers.sizes.tolist(),
-        "entropy": size_entropy(answers.sizes),
-        "confidence": float(answers.confidence.mean()),
-        "unsure": float((answers.confidence < UNSURE).mean()),
-    }
 
 
 def size_entropy(sizes: np.ndarray) -> float:
@@ -303,7 +296,7 @@ def walked(model: TrainedModel, start: torch.Tensor, steps: int, generator: torc
 def walk_paths(model: TrainedModel, x: np.ndarray, *, n: int, seed: int = 0) -> np.ndarray:
     """DAM walks from ``n`` of the points, [n, T + 1, d], in the user's units."""
     rows = np.random.default_rng(seed).choice(len(x), n, replace=False)
-    start = torch.from_numpy(model.scaler.transform(x[rows]))
+    start = torch.from_numpy(model.scaled(x[rows]))
     # A walk draws its one Delta first: with the same seed, t steps are the first t steps of the whole walk.
     walks = (walked(model, start, t, torch.Generator().manual_seed(seed)) for t in range(1, model.config.dam.steps + 1))
     return np.stack([model.scaler.inverse(p.numpy(), dtype=np.float64) for p in (start, *walks)], axis=1)
