@@ -12,7 +12,6 @@ A cluster that splits in two by the same measure hides a gap.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,8 +22,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from gedi.data.neighbours import main_directions, nearest_neighbours, partial_views
+from gedi.evaluation import ari
 from gedi.training.evidence import LEVELS
-from gedi.training.start import tightest_kmeans
+from gedi.training.start import gaussian_mixture, tightest_kmeans
 
 Words = Sequence[Sequence[int]]  # the features of every category
 
@@ -238,30 +238,16 @@ def compare_rivals(
     """
     if len(scaled) < 2 * FEWEST_INSIDE or n_clusters < 2:
         return None, {}
-    from sklearn.metrics import adjusted_rand_score
-
     x = scaled if images else spread_steps(scaled, words)
     x = x if words else main_directions(x.astype(np.float32)).astype(np.float64)
     links = neighbour_links(x, words)
 
     def measured(found: np.ndarray) -> MeasuredClusters:
-        agreement = float(adjusted_rand_score(labels, found))
-        return MeasuredClusters(found, find_gaps(x, found, links, words), _silhouette(x, found), agreement)
-
-    return measured(labels), {name: measured(found) for name, found in _rivals(x, n_clusters).items()}
-
-
-def _rivals(x: np.ndarray, n_clusters: int) -> dict[str, np.ndarray]:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture
+        return MeasuredClusters(found, find_gaps(x, found, links, words), _silhouette(x, found), ari(labels, found))
 
     count = min(n_clusters, len(np.unique(x, axis=0)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return {
-            K_MEANS: tightest_kmeans(x, count, 0, n_init=5)[0],
-            MIXTURE: GaussianMixture(count, reg_covar=1e-3, n_init=2, random_state=0).fit_predict(x),
-        }
+    kmeans, mixture = tightest_kmeans(x, count, 0, n_init=5)[0], gaussian_mixture(x, count, 0, n_init=2).predict(x)
+    return measured(labels), {K_MEANS: measured(kmeans), MIXTURE: measured(mixture)}
 
 
 def _silhouette(x: np.ndarray, labels: np.ndarray) -> float | None:
