@@ -111,25 +111,38 @@ def neighbour_links(x: np.ndarray, words: Words = ()) -> sparse.csr_matrix:
     return (links + links.T).tocsr()
 
 
-def find_gaps(x: np.ndarray, labels: np.ndarray, links: sparse.csr_matrix | None = None, words: Words = ()) -> Gaps:
-    """How the clusters ``labels`` [n] lie among the rows x [n, d], whose columns should have comparable units."""
+def find_gaps(
+    x: np.ndarray,
+    labels: np.ndarray,
+    links: sparse.csr_matrix | None = None,
+    words: Words = (),
+    known: dict[bytes, Surroundings] | None = None,
+) -> Gaps:
+    """How the clusters ``labels`` [n] lie among the rows x [n, d], whose columns should have comparable units.
+
+    ``known``: clusters measured before, by their rows; new ones are added.
+    """
     links = neighbour_links(x, words) if links is None else links
+    known = {} if known is None else known
     found = {}
     for number in np.unique(labels).tolist():
         mine = np.flatnonzero(labels == number)
-        own = links[mine]
-        border = 1.0 - float(own[:, mine].sum()) / float(own.sum())
-        cut = cheapest_cut(x[mine], words)
-        found[number] = Surroundings(len(mine), border) if cut is None else _with_inside(x[mine], border, cut, words)
+        if (key := mine.tobytes()) not in known:
+            own = links[mine]
+            border = 1.0 - float(own[:, mine].sum()) / float(own.sum())
+            known[key] = _surroundings(x[mine], border, words)
+        found[number] = known[key]
     return Gaps(found)
 
 
-def _with_inside(x: np.ndarray, border: float, cut: Cut, words: Words) -> Surroundings:
+def _surroundings(x: np.ndarray, border: float, words: Words) -> Surroundings:
     """Cut the rows repeatedly: a gap is much cheaper to cut than the rows on either side of it.
 
     Without gaps, cuts through smaller parts cross larger shares of links: up to twice as large for half the rows, if
     they lie along a curve. So shares are halved at every step.
     """
+    if (cut := cheapest_cut(x, words)) is None:
+        return Surroundings(len(x), border)
     parts, reference, discount = [x[part] for part in cut.parts], 0.0, 1.0
     for _ in range(ROUNDS_OF_CUTS):
         cuts = [(part, made) for part in parts if (made := cheapest_cut(part, words)) is not None]
@@ -241,9 +254,11 @@ def compare_rivals(
     x = scaled if images else spread_steps(scaled, words)
     x = x if words else main_directions(x.astype(np.float32)).astype(np.float64)
     links = neighbour_links(x, words)
+    known: dict[bytes, Surroundings] = {}  # a cluster that several of them find is measured once
 
     def measured(found: np.ndarray) -> MeasuredClusters:
-        return MeasuredClusters(found, find_gaps(x, found, links, words), _silhouette(x, found), ari(labels, found))
+        gaps = find_gaps(x, found, links, words, known)
+        return MeasuredClusters(found, gaps, _silhouette(x, found), ari(labels, found))
 
     count = min(n_clusters, len(np.unique(x, axis=0)))
     kmeans, mixture = tightest_kmeans(x, count, 0, n_init=5)[0], gaussian_mixture(x, count, 0, n_init=2).predict(x)
