@@ -173,7 +173,7 @@ def plane_charts(
     """The charts of the plane, by name; those with nothing to show are left out."""
     window = window_around(answers.rows)
     regions = _stretched(_regions(answers.model, window), window)
-    charts = {"map": cloud(answers.rows, views, text=text, shown=shown, height=560, images=[regions])}
+    charts = {"map": cloud(answers.rows, views, text=text, shown=shown, images=[regions])}
     if answers.model.has_density:
         heights = typicality_grid(answers, window)
         lines = _contours(heights, window)
