@@ -223,9 +223,10 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     elif fewer == m.n_clusters:
         name, remedy, command = "crowding", "there may be no clusters in this data", ""
     else:
-        none = "has no gap around it" if crowded == 1 else "have no gap around them"
-        name, remedy = "crowding", f"{crowded} of {m.n_clusters} clusters {none}: ask for fewer"
-        command = rerun.fit(n_clusters=fewer)
+        name, remedy, command = "crowding", "ask for fewer clusters", rerun.fit(n_clusters=fewer)
+        if crowded:
+            none = "has no gap around it" if crowded == 1 else "have no gap around them"
+            remedy = f"{crowded} of {m.n_clusters} clusters {none}: ask for fewer"
     found = _finding(name, crowding, text, remedy, command)
     hidden = len(gaps.hidden)
     text = "No cluster falls into clearly separate parts."
