@@ -24,11 +24,18 @@ from gedi.commands.arguments import (
     share,
     training_flags,
 )
-from gedi.commands.catalogue import SHELLS, run_completion, run_datasets, run_fetch, run_methods
+from gedi.commands.catalogue import (
+    SHELLS,
+    run_completion,
+    run_datasets,
+    run_demo,
+    run_fetch,
+    run_methods,
+    run_reproduce,
+)
 from gedi.commands.fit import run_fit, run_resume
 from gedi.commands.predict import run_eval, run_predict, run_sample
 from gedi.commands.report import run_explore, run_report
-from gedi.commands.reproduce import run_demo, run_reproduce
 from gedi.commands.terminal import err, leave, say
 from gedi.errors import ConfigError, GediError
 from gedi.experiments import EXPERIMENTS, SCALES
@@ -81,9 +88,9 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(metavar="COMMAND", title="commands", parser_class=Parser)
 
     def command(name: str, run: Any, summary: str, example: str) -> Parser:
-        about = {"help": summary, "description": summary, "epilog": f"example: {example}"}
-        made = parser.add_command(name, commands, **about)
+        made = commands.add_parser(name, help=summary, description=summary, epilog=f"example: {example}")
         made.set_defaults(run=run)
+        parser.commands[name] = made
         return made
 
     demo = command("demo", run_demo, "compare GEDI with others on moons, circles and digits", "gedi demo")

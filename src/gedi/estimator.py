@@ -36,15 +36,8 @@ if TYPE_CHECKING:
     from gedi.training.config import TrainingConfig
     from gedi.training.model import TrainedModel
 
-# Parameters saved in a run.
-KEPT_PARAMETERS = {
-    "preset": str,
-    "method": str,
-    "n_init": int,
-    "outliers": float,
-    "training": dict,
-    "random_state": int,
-}
+# Parameters saved in a run, and their types.
+KEPT = {"preset": str, "method": str, "n_init": int, "outliers": float, "training": dict, "random_state": int}
 
 
 class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, BaseEstimator):
@@ -148,12 +141,10 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         if is_frame(given):
             check_names(map(str, given.columns), "X")
         validate_data(self, given, skip_check_array=True)
-        table = None
-        if is_frame(given):
-            given, table = read_frame(given, "X")
-        # One cluster is a density without clusters; scikit-learn's checks expect it to work.
+        given, table = read_frame(given, "X") if is_frame(given) else (given, None)
+        is_auto = self.n_clusters is None or (isinstance(self.n_clusters, str) and self.n_clusters == AUTO)
         asked = cast("Any", self.n_clusters)
-        is_auto = _is_auto(asked)
+        # One cluster is a density without clusters; scikit-learn's checks expect it to work.
         rows = check_rows(given, n_clusters=1 if is_auto else asked, fewest_clusters=1, images=image_shape is not None)
         words = categories(rows, table, images=image_shape is not None)
         config = self.settings(rows.shape[1], image_shape, has_words=bool(words))
@@ -329,14 +320,16 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
 
     def _asked(self) -> dict[str, Any]:
         """The parameters, kept with the run so that a loaded model can be cloned and trained again."""
-        asked = {"preset": self.preset, "method": self.method, "constraint": self.constraint is not None}
-        asked |= {"n_init": None if self.n_init is None else int(self.n_init)}
-        asked |= {"outliers": float(self.outliers)}
-        asked |= {"training": None if self.training is None else dict(self.training)}
+        asked = {
+            "preset": self.preset,
+            "method": self.method,
+            "constraint": self.constraint is not None,
+            "n_init": None if self.n_init is None else int(self.n_init),
+            "outliers": float(self.outliers),
+            "training": None if self.training is None else dict(self.training),
+        }
         state: Any = self.random_state
-        if state is None or isinstance(state, int):
-            asked["random_state"] = state
-        return asked
+        return asked | ({"random_state": state} if state is None or isinstance(state, int) else {})
 
     def _set_learned(self, rows: np.ndarray | None) -> None:
         self.n_clusters_ = self.model_.n_clusters
@@ -378,7 +371,7 @@ def _given(model: TrainedModel) -> dict[str, Any]:
     if not isinstance(model.results.get("asked"), dict):
         return given
     asked: dict[str, Any] = model.results["asked"]
-    given |= {name: asked[name] for name, kind in KEPT_PARAMETERS.items() if type(asked.get(name)) is kind}
+    given |= {name: asked[name] for name, kind in KEPT.items() if type(asked.get(name)) is kind}
     if asked.get("random_state", model.seed) is None:
         given["random_state"] = None
     rule = getattr(model.config.objective.get("symbolic"), "rule", None)
@@ -392,8 +385,3 @@ def _sample_of(model: TrainedModel, rows: np.ndarray, name: str) -> DataSample:
     from gedi.report.data_sample import sample_of
 
     return sample_of(Dataset(name, rows, None, model.columns))
-
-
-def _is_auto(n_clusters: object) -> bool:
-    """Whether to find the number of clusters from the rows. Comparing an array with a word would give an array."""
-    return n_clusters is None or (isinstance(n_clusters, str) and n_clusters == AUTO)

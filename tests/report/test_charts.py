@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import date
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,9 +21,10 @@ from gedi.report.data_sample import sample_of
 from gedi.report.differences import ShownColumn, columns_of, differences, strongest
 from gedi.report.history import CURVE_POINTS, History, training_charts
 from gedi.report.look import PALETTE, SYMBOLS, colour, compact, literal, percent, rgb, short, side_by_side, symbol
-from gedi.report.measures import spread_evenly, two_directions
+from gedi.report.measures import Answers, Measures, spread_evenly, two_directions
 from gedi.report.records import number_of_clusters
-from gedi.report.run_page import cluster_lines, column_table
+from gedi.report.run_page import column_table
+from gedi.report.run_view import RunView
 from gedi.training.number import Number
 
 rng = np.random.default_rng(0)
@@ -139,7 +141,7 @@ def test_the_map_keeps_distances_and_does_not_flip():
 
 def test_histograms_count_every_row_and_outliers_at_the_edge():
     own, far = rng.normal(size=500), np.full(100, -1e9)
-    made = histograms({"data": own, "far": far}, "score")
+    made = histograms({"data": own, "far": far}, "score", "rows")
     own_trace, far_trace = made["data"]
     assert sum(own_trace["y"]) == pytest.approx(100, abs=0.5)
     assert far_trace["y"][0] == 100 and max(own_trace["y"]) < made["layout"]["yaxis"]["range"][1] < 100
@@ -267,10 +269,11 @@ def test_gaps_and_constant_columns_set_nothing_apart():
 
 
 def test_clusters_without_rows_are_not_listed():
-    answers = SimpleNamespace(cluster=np.array([1, 1, 2]), probability=np.zeros((3, 4)), rows=np.zeros((3, 2)))
-    answers.confidence, answers.typical = np.ones(3), lambda cluster, n: np.array([0])
-    run = SimpleNamespace(answers=answers, clusters=answers.cluster, differences=[], label_names=None)
-    lines = cluster_lines(run)
+    probability = np.eye(4)[[1, 1, 2]]
+    model = SimpleNamespace(predict_proba=lambda x: probability, has_density=False, image_shape=(1, 2, 1))
+    run = RunView(Path("run"), "run", model, {}, [])
+    run.answers, run.measures, run.sample = Answers(model, np.zeros((3, 2))), Measures(has_clusters=True), None
+    lines = run.cluster_lines
     assert [(line["cluster"], line["rows"]) for line in lines] == [(1, 2), (2, 1)]
 
 

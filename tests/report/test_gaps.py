@@ -5,6 +5,7 @@ import pytest
 from sklearn.cluster import KMeans
 
 from gedi.data import toys
+from gedi.report import gaps
 from gedi.report.gaps import K_MEANS, MIXTURE, compare_rivals, find_gaps, spread_steps
 
 rng = np.random.default_rng(0)
@@ -71,6 +72,16 @@ def test_rivals_have_as_many_clusters_and_are_measured_on_the_same_rows():
     for rival in rivals.values():
         assert rival.labels.shape == y.shape and len(np.unique(rival.labels)) == 2
         assert rival.crowding > 0.8 and rival.agreement < 0.1 and rival.silhouette > own.silhouette
+
+
+def test_a_cluster_that_rivals_find_too_is_measured_once(monkeypatch):
+    y = np.repeat([0, 1, 2], 40)
+    sizes, measure = [], gaps._surroundings
+    monkeypatch.setattr(gaps, "_surroundings", lambda x, *more: sizes.append(len(x)) or measure(x, *more))
+    own, rivals = compare_rivals(rng.normal(size=(120, 2)) + 20 * np.eye(3)[y, :2], y, 3, images=False)
+    assert sizes == [40] * 3
+    for rival in rivals.values():
+        assert rival.agreement == 1 and rival.crowding == own.crowding
 
 
 @pytest.mark.parametrize("x", [np.zeros((60, 2)), np.repeat(np.eye(3), 40, axis=0)])

@@ -241,7 +241,9 @@ def test_a_run_made_in_python_without_a_plan_or_labels_has_a_page(tmp_path):
     settings = {"step1.iterations": 2, "step2.iterations": 2, "start.nodes": 5}
     GEDI(2, preset="smoke", random_state=0, training=settings).fit(x).save(tmp_path / "run")
     assert report(tmp_path / "run") == 0
-    assert ids(text_of(tmp_path / "run" / "report.html")) == ["answer", "diagnostics"]
+    page = text_of(tmp_path / "run" / "report.html")
+    assert ids(page) == ["answer", "diagnostics"]
+    assert "<dt>random_state</dt><dd>0</dd>" in page and "<dt>seed</dt>" not in page, "what the user typed"
 
 
 @pytest.mark.parametrize(("method", "missing"), [("jem", "columns"), ("swav", "density")])

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from gedi.cli import build_parser, main, training_flags
-from gedi.report.rerun import rerun_of
+from gedi.report.rerun import _settings_flags, rerun_of
 from gedi.report.run_view import read_run, summary
+from gedi.training.presets import configure
 
 GRADES = {"good", "fair", "poor", "not graded"}
 
@@ -70,6 +71,14 @@ def test_a_preset_is_called_by_its_name(home, moons):
     assert main(["fit", str(moons), "--n-clusters", "2", "--out", str(folder), *words[:2], *words[4:]]) == 0
     view = read_run(folder)
     assert shlex.join(words[4:]) in view.rerun.fit() and "--preset smoke" in view.rerun.fit()
+
+
+def test_the_defaults_of_a_table_with_words_need_no_flags(tmp_path):
+    training = configure(None, "gedi", n_features=4, has_words=True)
+    assert training != configure(None, "gedi", n_features=4)
+    plan, model = (SimpleNamespace(method="gedi", training=training), SimpleNamespace(n_features=4, image_shape=None))
+    model.words = [[0, 1]]
+    assert _settings_flags(tmp_path, plan, model) == []
 
 
 def test_a_name_that_is_a_command_stays_a_name(moons_run, tmp_path, monkeypatch):

@@ -103,6 +103,15 @@ def test_an_energy_gap_is_judged_relative_to_the_spread_of_log_p():
     assert levels(replace(FINE, energy_gap=9.0, energy_spread=30.0))["training"] == "good"
 
 
+@pytest.mark.parametrize(
+    ("crowding", "remedy"),
+    [(0.6, "ask for fewer clusters"), (1.0, "4 of 4 clusters have no gap around them: ask for fewer")],
+)
+def test_clusters_without_a_gap_are_counted_if_there_are_any(crowding, remedy):
+    clusters, *_ = judge(replace(FINE, own=apart(crowding), rivals={}))
+    assert clusters.worst_first[0].remedy == remedy
+
+
 def test_certainty_alone_earns_nothing():
     sure = replace(FINE, own=apart(1.2), rivals={}, confidence=1.0, unsure=0.0, keeps_noise=1.0, keeps_walk=1.0)
     assert levels(sure)["clusters"] == "poor"

@@ -100,9 +100,16 @@ def test_a_trial_goes_through_both_stages_without_looking_for_starts(blobs, tiny
     for name in ("find_starts", "choose_clusters", "choose_head", "place_clusters"):
         monkeypatch.setattr(recipe, name, refuse)
     ready = prepare(blobs, tiny(step1__iterations=50, step2__iterations=50), 2)
-    stages = [stage for stage, _ in cost._trial(ready, None, 4)]
+    stages = [stage for stage, _ in cost._trial(ready, None, 4, 4)]
     assert [stages.count(stage) for stage in ("step1", "step2")] == [4, 4]
     assert stages.index("step1") < stages.index("after step1") < stages.index("step2") < stages.index("after step2")
+
+
+@pytest.mark.parametrize(("cheap", "iterations"), [(-1.0, 3), (1e9, 6)])
+def test_a_stage_is_timed_for_longer_if_its_iterations_are_cheap(blobs, tiny, monkeypatch, cheap, iterations):
+    monkeypatch.setattr(cost, "CHEAP", cheap)
+    stages = [stage for stage, _ in cost._trial(prepare(blobs, tiny(step2__iterations=50), 2), None, 3, 6)]
+    assert stages.count("step2") == iterations
 
 
 def test_a_trial_times_competing_heads_and_then_one(blobs, tiny, monkeypatch):
@@ -110,7 +117,7 @@ def test_a_trial_times_competing_heads_and_then_one(blobs, tiny, monkeypatch):
     monkeypatch.setattr(
         recipe, "all_losses", lambda run, batch: seen.append(run.state.competing) or original(run, batch)
     )
-    cost._trial(prepare(blobs, tiny(step2__iterations=50, heads__choose=0.5), 2), None, 4)
+    cost._trial(prepare(blobs, tiny(step2__iterations=50, heads__choose=0.5), 2), None, 4, 4)
     assert seen == [True, True, False, False]
 
 

@@ -30,18 +30,12 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one sentence and exit code 2."""
 
     def __init__(self, **options: Any) -> None:
-        options |= {"allow_abbrev": False, "formatter_class": Formatter}
-        super().__init__(**options)
+        super().__init__(**options, allow_abbrev=False, formatter_class=Formatter)
         self.commands: dict[str, Parser] = {}
 
     def error(self, message: str) -> NoReturn:
         end = "" if message.endswith("?") else "."
         self.exit(2, f"gedi: {message}{end} See: {self.prog} --help\n")
-
-    def add_command(self, name: str, parsers: Any, **options: Any) -> Parser:
-        """One of the commands of this parser; ``parsers`` is what `add_subparsers` returned."""
-        self.commands[name] = parsers.add_parser(name, **options)
-        return self.commands[name]
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse does, but a misspelt command or flag is reported first, and with a suggestion."""

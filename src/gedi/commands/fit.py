@@ -7,7 +7,7 @@ import shlex
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -18,8 +18,6 @@ from gedi.settings import AUTO, make
 from gedi.training.hardware import Hardware
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from gedi.data import Dataset
     from gedi.runs import Plan
     from gedi.training.build import Prepared
@@ -29,6 +27,26 @@ if TYPE_CHECKING:
 KEPT_BY_RESUME = {"data": "data set", "label_column": "--label-column", "drop": "--drop", "raw": "--raw"}
 KEPT_BY_RESUME |= {"skip_broken": "--skip-broken", "n_clusters": "--n-clusters", "method": "--method", "seed": "--seed"}
 KEPT_BY_RESUME |= {"outliers": "--outliers", "minutes": "--minutes", "training": "preset or other settings"}
+
+
+class Loaded(NamedTuple):
+    """A run's data, its checked rows, and what `find_number` and `prepare` would otherwise find themselves."""
+
+    data: Dataset
+    rows: Any
+    known: dict[str, Any]  # table and, if known, words and scaler
+
+    def fingerprints(self) -> tuple[str, str | None]:
+        """Of the rows, and of the groups they came with."""
+        from gedi.runs import fingerprint
+
+        return fingerprint(self.rows), None if self.data.groups is None else fingerprint(self.data.groups)
+
+    def prepared(self, plan: Plan) -> Prepared:
+        from gedi.training.build import prepare
+
+        shape, groups = self.data.image_shape, self.data.groups
+        return prepare(self.rows, plan.settings, plan.n_clusters, image_shape=shape, groups=groups, **self.known)
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -54,14 +72,14 @@ def _fit(args: argparse.Namespace, folder: Path, begun: Plan | None, *, is_new: 
     data = load(args.data, seed=args.seed, **reading)
     rows = _checked(data, 2 if args.n_clusters == AUTO else args.n_clusters)
     words = categories(rows, data.table, images=data.image_shape is not None)
-    config = _settings(args, rows, data, has_words=bool(words))
+    config = _settings(args, n_features=rows.shape[1], image_shape=data.image_shape, has_words=bool(words))
     check_outliers(args.outliers, config)
     if is_new:
         _say_how_read(data)
-    known = {"words": words, "table": data.table}
-    known["scaler"] = Scaler().fit(rows, mode=config.scaling, together=words)
-    n_clusters, number = _number(args, rows, config, begun, known)
-    rows_sha256, groups_sha256 = found = _fingerprints(rows, data)
+    scaler = Scaler().fit(rows, mode=config.scaling, together=words)
+    loaded = Loaded(data, rows, {"words": words, "table": data.table, "scaler": scaler})
+    n_clusters, number = _number(args, loaded, config, begun)
+    rows_sha256, groups_sha256 = found = loaded.fingerprints()
     plan = runs.Plan(
         data=_to_find_again(args.data),
         **reading,
@@ -87,17 +105,17 @@ def _fit(args: argparse.Namespace, folder: Path, begun: Plan | None, *, is_new: 
                 f"{folder} was started with a different {changed[0]}: use gedi resume {folder}, or another --out."
             )
         if not _is_finished(folder):
-            _continue_run(folder, replace(begun, hardware=plan.hardware), data, rows, found, args.save_every, known)
+            _continue_run(folder, replace(begun, hardware=plan.hardware), loaded, found, args.save_every)
         return
     check_sizes(config, rows.shape[1], n_clusters, data.image_shape)
     if is_new:
         plan.write(folder)  # from here on the run can be resumed
-    ready = _prepared(plan, data, rows, known)
+    ready = loaded.prepared(plan)
     if is_new:
         if line := groups_line(config.objective):
             say(err, line)
         plan, ready = _timed(folder, plan, ready, given=len(rows))
-    _train(folder, plan, data, rows, ready, args.save_every)
+    _train(folder, plan, loaded, ready, args.save_every)
 
 
 def _say_how_read(data: Dataset) -> None:
@@ -110,12 +128,9 @@ def _say_how_read(data: Dataset) -> None:
 
 
 def _number(
-    args: argparse.Namespace, rows: Any, config: TrainingConfig, begun: Plan | None, known: dict[str, Any]
+    args: argparse.Namespace, loaded: Loaded, config: TrainingConfig, begun: Plan | None
 ) -> tuple[int, dict[str, Any]]:
-    """How many clusters to find, and why: as asked for, as in the run to resume, or as found from the rows.
-
-    ``known`` is what `find_number` and `prepare` would otherwise find themselves: words, table and scaler.
-    """
+    """How many clusters to find, and why: as asked for, as in the run to resume, or as found from the rows."""
     if args.n_clusters != AUTO:
         return args.n_clusters, {}
     if begun is not None:
@@ -125,7 +140,7 @@ def _number(
 
     say(err, f"{DOING}, for up to a minute (--n-clusters C skips this)")
     with progress_line(err) as report:
-        found = find_number(rows, config, args.seed, report=report, **known)
+        found = find_number(loaded.rows, config, args.seed, report=report, **loaded.known)
     say(err, found.in_words())
     return found.chosen, found.plain()
 
@@ -139,8 +154,8 @@ def run_resume(args: argparse.Namespace) -> None:
     if not _is_finished(folder):
         plan = replace(plan, hardware=_hardware(args, plan.hardware))
         data = load(**plan.reading)
-        rows = _checked(data, plan.n_clusters)
-        _continue_run(folder, plan, data, rows, _fingerprints(rows, data), args.save_every)
+        loaded = Loaded(data, _checked(data, plan.n_clusters), {"table": data.table})
+        _continue_run(folder, plan, loaded, loaded.fingerprints(), args.save_every)
 
 
 def _is_finished(folder: Path) -> bool:
@@ -151,38 +166,23 @@ def _is_finished(folder: Path) -> bool:
     return finished
 
 
-def _continue_run(
-    folder: Path,
-    plan: Plan,
-    data: Dataset,
-    rows: Any,
-    found: tuple[str, str | None],
-    save_every: float,
-    known: dict[str, Any] | None = None,
-) -> None:
+def _continue_run(folder: Path, plan: Plan, loaded: Loaded, found: tuple[str, str | None], save_every: float) -> None:
     """Resume a run if its data (``found``: their fingerprints) and its checkpoint match its plan."""
     from gedi import runs
     from gedi.training.world import is_first_process
 
     if found != (plan.rows_sha256, plan.groups_sha256):
         raise DataError(f"{plan.data} has changed since the run began: start a new run instead.")
-    processes = plan.hardware.processes
-    runs.check_resumable(folder, plan.settings, rows.shape[1], plan.n_clusters, data.image_shape, processes=processes)
+    shape = (loaded.rows.shape[1], plan.n_clusters, loaded.data.image_shape)
+    runs.check_resumable(folder, plan.settings, *shape, processes=plan.hardware.processes)
     with runs.locked(folder) if is_first_process() else nullcontext():
-        ready = _prepared(plan, data, rows, known)
+        ready = loaded.prepared(plan)
         if plan.minutes and plan.iterations is None:  # killed before its time budget was turned into iterations
-            plan, ready = _timed(folder, plan, ready, given=len(rows))
-        _train(folder, plan, data, rows, ready, save_every)
+            plan, ready = _timed(folder, plan, ready, given=len(loaded.rows))
+        _train(folder, plan, loaded, ready, save_every)
 
 
-def _prepared(plan: Plan, data: Dataset, rows: Any, known: dict[str, Any] | None = None) -> Prepared:
-    from gedi.training.build import prepare
-
-    given = {"image_shape": data.image_shape, "groups": data.groups, **(known or {"table": data.table})}
-    return prepare(rows, plan.settings, plan.n_clusters, **given)
-
-
-def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, save_every: float) -> None:
+def _train(folder: Path, plan: Plan, loaded: Loaded, ready: Prepared, save_every: float) -> None:
     """Train, which every process of a run does; then the first one saves the model and writes the report."""
     from gedi import runs
     from gedi.evaluation import label_scores
@@ -193,6 +193,7 @@ def _train(folder: Path, plan: Plan, data: Dataset, rows: Any, ready: Prepared, 
     from gedi.training.recovery import StoppedError
     from gedi.training.world import ProcessLostError, World
 
+    data, rows, _ = loaded
     world = World(plan.hardware)
     world.launch()
     err.quiet = out.quiet = not world.is_main
@@ -251,22 +252,15 @@ def _checked(data: Dataset, n_clusters: int) -> Any:
     return check_rows(flat, n_clusters=n_clusters, images=images, names=data.feature_names)
 
 
-def _fingerprints(rows: Any, data: Dataset) -> tuple[str, str | None]:
-    """Of the rows, and of the groups they came with."""
-    from gedi.runs import fingerprint
-
-    return fingerprint(rows), None if data.groups is None else fingerprint(data.groups)
-
-
-def _settings(args: argparse.Namespace, rows: np.ndarray, data: Dataset, *, has_words: bool = False) -> TrainingConfig:
+def _settings(args: argparse.Namespace, **shape: Any) -> TrainingConfig:
+    """The settings that the flags ask for, for data of this shape."""
     from gedi.objectives.symbolic import constraint_change
     from gedi.training.presets import configure
 
     constrained = constraint_change(Path(args.constraint)) if args.constraint else {}
     # Twice: the file may set the weight of a constraint that only the flag names, but the flag's rule wins.
     changes = [constrained, _config_file(args.config), constrained, args.changes]
-    shape = {"image_shape": data.image_shape, "has_words": has_words}
-    return configure(args.preset, args.method, *changes, n_features=rows.shape[1], **shape)
+    return configure(args.preset, args.method, *changes, **shape)
 
 
 def _config_file(path: str | None) -> dict[str, Any]:

@@ -96,15 +96,16 @@ def write_run_report(folder: Path, ended: tuple[TrainedModel, dict[str, Any], Da
 def say_clusters(run: RunView) -> None:
     """Say how the clusters are graded and why, how large each is, and what sets it apart; nothing if there are none."""
     from gedi.report.look import percent
-    from gedi.report.run_page import LISTED, cluster_lines
+    from gedi.report.run_page import LISTED
 
-    if not (lines := cluster_lines(run)):
+    if not (lines := run.cluster_lines):
         return
-    things, grade = "images" if run.kind == "images" else "rows", run.judgements[0]
+    grade = run.judgements[0]
     say(out, f"clusters, judged without labels: {grade.level}. {grade.why}")
     for line in lines[:LISTED]:
         apart = "; ".join(f"{one.column} {one.text}" for one in line["apart"])
-        say(out, f"  cluster {line['cluster']}, {percent(line['share'])} of the {things}{': ' if apart else ''}{apart}")
+        size = f"{percent(line['share'])} of the {run.things}"
+        say(out, f"  cluster {line['cluster']}, {size}{': ' if apart else ''}{apart}")
     if len(lines) > LISTED:
         say(out, f"  and {len(lines) - LISTED} more, in the report")
 

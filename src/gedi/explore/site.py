@@ -173,8 +173,7 @@ class Examples(Answers):
 
 def _places(said: Answers) -> np.ndarray:
     """The rows in the embedding, or in the scaled data space if no embedding was trained."""
-    model = said.model
-    return said.embedding if model.has_clusters else model.scaler.transform(said.rows).astype(np.float64)
+    return said.embedding if said.model.has_clusters else said.scaled.astype(np.float64)
 
 
 def find_examples(model: TrainedModel, folder: Path, data: str | None = None) -> Examples:

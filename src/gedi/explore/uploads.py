@@ -6,7 +6,7 @@ import io
 import tempfile
 import warnings
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from gedi.data import check_block, stream
-from gedi.data.pictures import UNREADABLE, read_folder
+from gedi.data.pictures import UNREADABLE
 from gedi.data.tables import TABLE_SUFFIXES
 from gedi.errors import DataError
 from gedi.report.data_sample import row_ids
@@ -24,6 +24,7 @@ BODY_BYTES = 32 * 2**20  # in one file
 UPLOAD_BYTES = 256 * 2**20  # in a whole .npz file
 MOST_PIXELS = 40_000_000  # in one picture
 ROWS_ANSWERED = 2_000  # in one answer; gedi predict has no limit
+DAMAGED = "{} cannot be read as a picture: it is damaged."
 FIRST_BYTES = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
 
 
@@ -42,21 +43,24 @@ def rows_of(body: bytes, name: str, model: TrainedModel) -> Upload:
     if not body:
         raise DataError(f"{name} is empty.")
     suffix = next((suffix for start, suffix in FIRST_BYTES.items() if body.startswith(start)), None)
-    if suffix in (".png", ".jpg"):
-        return Upload(_picture(body, name, suffix, model), [name])
-    if suffix is None:
-        _check_text(body, name)
-        suffix = ".tsv" if name.lower().endswith(".tsv") else ".csv"
-    if suffix == ".npz":
+    is_picture = suffix in (".png", ".jpg")
+    if is_picture:
+        _check_picture(body, name, model)
+    elif suffix == ".npz":
         _check_unpacked(body, name)
         suffix = ".xlsx" if name.lower().endswith(".xlsx") else suffix
+    elif suffix is None:
+        _check_text(body, name)
+        suffix = ".tsv" if name.lower().endswith(".tsv") else ".csv"
     with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
         path = Path(folder) / f"dropped{suffix}"
         path.write_bytes(body)
         try:
-            return _first_rows(path, name, model)
+            upload = _first_rows(path, name, model)
         except DataError as error:
-            raise DataError(str(error).replace(str(path), name)) from error
+            why = DAMAGED.format(name) if is_picture else str(error).replace(str(path), name)
+            raise DataError(why) from error
+    return replace(upload, names=[name]) if is_picture else upload
 
 
 def _first_rows(path: Path, name: str, model: TrainedModel) -> Upload:
@@ -77,12 +81,8 @@ def _first_rows(path: Path, name: str, model: TrainedModel) -> Upload:
         raise DataError(f"{name} has no rows.")
     rows = np.concatenate(blocks)[:ROWS_ANSWERED]
     cells = {column: some[:ROWS_ANSWERED] for column, some in cells.items()}
-    known = {
-        column: np.array(cells[column], dtype=object)
-        for column in (model.table.ids if model.table else [])
-        if column in cells
-    }
-    ids = row_ids(known, range(len(rows)))
+    known = [] if model.table is None else model.table.ids
+    ids = row_ids({column: cells[column] for column in known if column in cells}, range(len(rows)))
     names = [f"row {i} · {ids[i]}" if ids else f"row {i}" for i in range(len(rows))]
     return Upload(rows, names, cells, count > ROWS_ANSWERED)
 
@@ -104,25 +104,17 @@ def _check_unpacked(body: bytes, name: str) -> None:
         )
 
 
-def _picture(body: bytes, name: str, suffix: str, model: TrainedModel) -> np.ndarray:
+def _check_picture(body: bytes, name: str, model: TrainedModel) -> None:
     if model.image_shape is None:
         raise DataError(
             f"{name} is a picture, but the run was trained on rows of {model.n_features} features: drop rows instead."
         )
-    height, width, channels = model.image_shape
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow would warn about what is refused below
             with Image.open(io.BytesIO(body), formats=("PNG", "JPEG")) as image:
                 across, down = image.size
     except UNREADABLE as error:
-        raise DataError(f"{name} cannot be read as a picture: it is damaged.") from error
+        raise DataError(DAMAGED.format(name)) from error
     if across * down > MOST_PIXELS:
         raise DataError(f"{name} has {across * down:,} pixels, but the limit is {MOST_PIXELS:,}: make it smaller.")
-    with tempfile.TemporaryDirectory(prefix="gedi-") as folder:
-        (Path(folder) / f"dropped{suffix}").write_bytes(body)
-        try:
-            pictures = read_folder(Path(folder), size=(height, width), channels=channels, labels=False)
-        except DataError as error:
-            raise DataError(f"{name} cannot be read as a picture: it is damaged.") from error
-    return model.values_of_bytes(pictures.x).reshape(1, -1).astype(np.float64)

@@ -128,8 +128,8 @@ def number_chart(curve: dict[int, float], chosen: int) -> Chart:
 # ---- density ----
 
 
-def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
-    """Histograms of the scores of several sets of rows, as outlines; outliers are counted in the outermost bins."""
+def histograms(scores: dict[str, np.ndarray], title: str, things: str) -> Chart:
+    """Histograms of the scores of several sets, as outlines; outliers are counted in the outermost bins."""
     own = next(iter(scores.values()))
     low, high = np.quantile(own, [0.002, 0.998])
     width = max(float(high - low), 1e-9)
@@ -147,7 +147,7 @@ def histograms(scores: dict[str, np.ndarray], title: str) -> Chart:
         traces.append(scatter_trace(literal(name), outline, mode="lines", line=line, fill=fill, hovertemplate=hover))
     # A spike of noise in one bin must not flatten the data's histogram.
     highest = 1.05 * min(HIGHEST * max(traces[0]["y"]), max(max(trace["y"]) for trace in traces))
-    return chart(traces, height=320, xaxis=axis(title), yaxis=axis("% of rows", range=[0, highest]))
+    return chart(traces, height=320, xaxis=axis(title), yaxis=axis(f"% of {things}", range=[0, highest]))
 
 
 # ---- two features: clusters over decision regions, typicality, walks and samples ----
@@ -173,7 +173,7 @@ def plane_charts(
     """The charts of the plane, by name; those with nothing to show are left out."""
     window = window_around(answers.rows)
     regions = _stretched(_regions(answers.model, window), window)
-    charts = {"map": cloud(answers.rows, views, text=text, shown=shown, height=560, images=[regions])}
+    charts = {"map": cloud(answers.rows, views, text=text, shown=shown, images=[regions])}
     if answers.model.has_density:
         heights = typicality_grid(answers, window)
         lines = _contours(heights, window)

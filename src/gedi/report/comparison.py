@@ -63,10 +63,8 @@ def distinct_names(names: list[str]) -> list[str]:
     >>> distinct_names(["run", "other", "run"])
     ['run (1)', 'other', 'run (2)']
     """
-    made = []
-    for i, name in enumerate(names):
-        made.append(f"{name} ({1 + names[:i].count(name)})" if names.count(name) > 1 else name)
-    return made
+    numbered = ((name, 1 + names[:i].count(name)) for i, name in enumerate(names))
+    return [f"{name} ({number})" if names.count(name) > 1 else name for name, number in numbered]
 
 
 def differing(settings: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
@@ -128,18 +126,9 @@ def _maps(shared: RunView, members: dict[int, np.ndarray]) -> dict[int, Chart]:
     shown = spread_evenly(len(points), SMALL)
     reference = next(iter(members.values()))
     hidden = axis(showticklabels=False, zeroline=False)
-    return {
-        i: cloud(
-            points,
-            [View("clusters", matched(reference, cluster))],
-            shown=shown,
-            height=300,
-            xaxis=hidden,
-            yaxis=hidden,
-            showlegend=False,
-        )
-        for i, cluster in members.items()
-    }
+    look: dict[str, Any] = {"height": 300, "xaxis": hidden, "yaxis": hidden, "showlegend": False}
+    views = {i: View("clusters", matched(reference, cluster)) for i, cluster in members.items()}
+    return {i: cloud(points, [view], shown=shown, **look) for i, view in views.items()}
 
 
 def _overlaid(runs: list[RunView], names: list[str], measure: str) -> Chart | None:
@@ -169,10 +158,8 @@ def contest(runs: Sequence[RunView], names: Sequence[str], same_rows: Sequence[i
         why = "No winner: these runs show different rows or columns, so their numbers cannot be compared."
         return Contest(None, f"{why} Use --data DATA to show all of them the same rows.")
     if len(numbers := sorted({runs[i].measures.n_clusters for i in entered})) > 1:
-        asked = ", ".join(map(str, numbers[:-1]))
-        return Contest(
-            None, f"No winner: with {asked} and {numbers[-1]} clusters, these runs answer different questions."
-        )
+        asked = f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+        return Contest(None, f"No winner: with {asked} clusters, these runs answer different questions.")
     clusters = [run.clusters for i in entered if (run := runs[i]).clusters is not None]
     if all(nmi(clusters[0], other) >= SAME_CLUSTERS for other in clusters[1:]):
         return Contest(None, "No winner is needed: these runs found the same clusters, which is a good sign. Use any.")
@@ -185,12 +172,9 @@ def contest(runs: Sequence[RunView], names: Sequence[str], same_rows: Sequence[i
     if next_crowding - crowding > LIMITS["behind"].good:
         numbers = f"crowding of its borders {percent(crowding)}, next run's {percent(next_crowding)}; 0% is best"
         return Contest(ranked[0], f"{names[ranked[0]]} is best: clearer gaps set its clusters apart ({numbers}).")
+    why = f"No clear winner: {names[ranked[0]]} and {names[ranked[1]]} found different clusters that are set apart"
     between = f"crowding of their borders {percent(crowding)} and {percent(next_crowding)}"
-    return Contest(
-        None,
-        f"No clear winner: {names[ranked[0]]} and {names[ranked[1]]} found different clusters that are set apart about "
-        f"equally well ({between}). Look at both.",
-    )
+    return Contest(None, f"{why} about equally well ({between}). Look at both.")
 
 
 def _rank(run: RunView) -> tuple[int, float]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -84,7 +85,7 @@ def sample_of(data: Dataset) -> DataSample:
     return DataSample(data.name, rows, total, labels, names, classes, places.astype(np.int64), ids)
 
 
-def row_ids(columns: Mapping[str, np.ndarray], places: Sequence[int] | np.ndarray) -> list[str]:
+def row_ids(columns: Mapping[str, Sequence[Any] | np.ndarray], places: Sequence[int] | np.ndarray) -> list[str]:
     """What the id columns of a table call its rows; empty if there are no such columns.
 
     >>> row_ids({"customer": np.array([7, 8])}, [1])
@@ -118,29 +119,25 @@ def read_sample(folder: Path, n_features: int) -> DataSample | None:
         return None
     with open_tensors(folder / FILE, 2 * BYTES) as file:
         dtype = file.layout["rows"].dtype if "rows" in file.layout else torch.float32
-        wanted = {"rows": Spec(dtype, (None, n_features))}
         if dtype not in ROW_TYPES:
             raise ValueError("its rows are of an unknown type")
+        wanted = {"rows": Spec(dtype, (None, n_features))}
         wanted |= {name: Spec(torch.int64, (None,)) for name in ("labels", "places") if name in file.layout}
         check_layout(file.layout, wanted)
-        about = parse_json(file.metadata["about"])
-        names, total, classes = about["feature_names"], about["total"], about.get("classes", [])
-        tensors = file.read()
-        rows = tensors["rows"].numpy()
+        about, tensors = parse_json(file.metadata["about"]), file.read()
+        rows, total = tensors["rows"].numpy(), about["total"]
         labels, places = (tensors[name].numpy() if name in tensors else None for name in ("labels", "places"))
+        names, classes, ids = about["feature_names"], about.get("classes", []), about.get("ids", [])
+        if not all(isinstance(some, list) for some in (names, classes, ids)):
+            raise ValueError("its names or ids are not lists")
         if not len(rows) or any(each is not None and len(each) != len(rows) for each in (labels, places)):
             raise ValueError("it has no rows, or not one label or row number per row")
         if type(total) is not int or total < len(rows):
             raise ValueError("its row count is invalid")
-        if not isinstance(names, list) or len(names) not in (0, n_features):
-            raise ValueError("it does not have one name per column")
-        is_list = isinstance(classes, list)
-        known = is_list and labels is not None and labels.min() >= 0 and labels.max() < len(classes)
-        if not is_list or (classes and not known):
+        if len(names) not in (0, n_features) or len(ids) not in (0, len(rows)):
+            raise ValueError("it does not have one name per column, or one id per row")
+        if classes and (labels is None or labels.min() < 0 or labels.max() >= len(classes)):
             raise ValueError("its label names do not match its labels")
-        ids = about.get("ids", [])
-        if not isinstance(ids, list) or len(ids) not in (0, len(rows)):
-            raise ValueError("it does not have one id per row")
         names, classes, ids = ([shown(str(name), NAME_LENGTH) for name in some] for some in (names, classes, ids))
         return DataSample(shown(str(about["name"])), rows, total, labels, names, classes, places, ids)
 

@@ -12,7 +12,6 @@ A cluster that splits in two by the same measure hides a gap.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,8 +22,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from gedi.data.neighbours import main_directions, nearest_neighbours, partial_views
+from gedi.evaluation import ari
 from gedi.training.evidence import LEVELS
-from gedi.training.start import tightest_kmeans
+from gedi.training.start import gaussian_mixture, tightest_kmeans
 
 Words = Sequence[Sequence[int]]  # the features of every category
 
@@ -47,10 +47,6 @@ class Surroundings:
     border: float
     inside: float | None = None  # None: too few rows
     gap: float = 1.0  # the cheapest cut, relative to cuts through the parts it makes: near 0 in a gap
-
-    @property
-    def hides_gap(self) -> bool:
-        return self.gap < HIDDEN
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class Gaps:
     @property
     def hidden(self) -> list[int]:
         """Clusters that split in two."""
-        return [number for number, c in self.clusters.items() if c.hides_gap]
+        return [number for number, c in self.clusters.items() if c.gap < HIDDEN]
 
     @property
     def hidden_share(self) -> float:
@@ -115,25 +111,38 @@ def neighbour_links(x: np.ndarray, words: Words = ()) -> sparse.csr_matrix:
     return (links + links.T).tocsr()
 
 
-def find_gaps(x: np.ndarray, labels: np.ndarray, links: sparse.csr_matrix | None = None, words: Words = ()) -> Gaps:
-    """How the clusters ``labels`` [n] lie among the rows x [n, d], whose columns should have comparable units."""
+def find_gaps(
+    x: np.ndarray,
+    labels: np.ndarray,
+    links: sparse.csr_matrix | None = None,
+    words: Words = (),
+    known: dict[bytes, Surroundings] | None = None,
+) -> Gaps:
+    """How the clusters ``labels`` [n] lie among the rows x [n, d], whose columns should have comparable units.
+
+    ``known``: clusters measured before, by their rows; new ones are added.
+    """
     links = neighbour_links(x, words) if links is None else links
+    known = {} if known is None else known
     found = {}
     for number in np.unique(labels).tolist():
         mine = np.flatnonzero(labels == number)
-        own = links[mine]
-        border = 1.0 - float(own[:, mine].sum()) / float(own.sum())
-        cut = cheapest_cut(x[mine], words)
-        found[number] = Surroundings(len(mine), border) if cut is None else _with_inside(x[mine], border, cut, words)
+        if (key := mine.tobytes()) not in known:
+            own = links[mine]
+            border = 1.0 - float(own[:, mine].sum()) / float(own.sum())
+            known[key] = _surroundings(x[mine], border, words)
+        found[number] = known[key]
     return Gaps(found)
 
 
-def _with_inside(x: np.ndarray, border: float, cut: Cut, words: Words) -> Surroundings:
+def _surroundings(x: np.ndarray, border: float, words: Words) -> Surroundings:
     """Cut the rows repeatedly: a gap is much cheaper to cut than the rows on either side of it.
 
     Without gaps, cuts through smaller parts cross larger shares of links: up to twice as large for half the rows, if
     they lie along a curve. So shares are halved at every step.
     """
+    if (cut := cheapest_cut(x, words)) is None:
+        return Surroundings(len(x), border)
     parts, reference, discount = [x[part] for part in cut.parts], 0.0, 1.0
     for _ in range(ROUNDS_OF_CUTS):
         cuts = [(part, made) for part in parts if (made := cheapest_cut(part, words)) is not None]
@@ -242,30 +251,18 @@ def compare_rivals(
     """
     if len(scaled) < 2 * FEWEST_INSIDE or n_clusters < 2:
         return None, {}
-    from sklearn.metrics import adjusted_rand_score
-
     x = scaled if images else spread_steps(scaled, words)
     x = x if words else main_directions(x.astype(np.float32)).astype(np.float64)
     links = neighbour_links(x, words)
+    known: dict[bytes, Surroundings] = {}  # a cluster that several of them find is measured once
 
     def measured(found: np.ndarray) -> MeasuredClusters:
-        agreement = float(adjusted_rand_score(labels, found))
-        return MeasuredClusters(found, find_gaps(x, found, links, words), _silhouette(x, found), agreement)
-
-    return measured(labels), {name: measured(found) for name, found in _rivals(x, n_clusters).items()}
-
-
-def _rivals(x: np.ndarray, n_clusters: int) -> dict[str, np.ndarray]:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture
+        gaps = find_gaps(x, found, links, words, known)
+        return MeasuredClusters(found, gaps, _silhouette(x, found), ari(labels, found))
 
     count = min(n_clusters, len(np.unique(x, axis=0)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return {
-            K_MEANS: tightest_kmeans(x, count, 0, n_init=5)[0],
-            MIXTURE: GaussianMixture(count, reg_covar=1e-3, n_init=2, random_state=0).fit_predict(x),
-        }
+    kmeans, mixture = tightest_kmeans(x, count, 0, n_init=5)[0], gaussian_mixture(x, count, 0, n_init=2).predict(x)
+    return measured(labels), {K_MEANS: measured(kmeans), MIXTURE: measured(mixture)}
 
 
 def _silhouette(x: np.ndarray, labels: np.ndarray) -> float | None:

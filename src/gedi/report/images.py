@@ -72,8 +72,7 @@ class Painter:
 
 def exemplars(painter: Painter, answers: Answers) -> list[dict[str, Any]]:
     """The most typical and the least certain images of the largest clusters, and the lowest probability in each."""
-    sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
-    largest = np.argsort(-sizes, kind="stable")[: min(MOST_CLUSTERS, np.count_nonzero(sizes))]
+    largest = np.argsort(-answers.sizes, kind="stable")[: min(MOST_CLUSTERS, np.count_nonzero(answers.sizes))]
     most = EXEMPLAR_BYTES // (2 * len(largest))
     found = []
     for k in np.sort(largest).tolist():
@@ -90,16 +89,16 @@ def exemplars(painter: Painter, answers: Answers) -> list[dict[str, Any]]:
     return found
 
 
-def sample_pictures(model: TrainedModel, painter: Painter, rows: np.ndarray, samples: np.ndarray) -> dict[str, Any]:
+def sample_pictures(painter: Painter, answers: Answers, samples: np.ndarray) -> dict[str, Any]:
     """Samples, the training images nearest to some of them, and the distances to these."""
     from sklearn.neighbors import NearestNeighbors
 
-    own, drawn = model.scaler.transform(rows), model.scaler.transform(samples)
+    own = answers.scaled
     near = NearestNeighbors(n_neighbors=min(NEAREST_IMAGES, len(own))).fit(own)
-    distance, places = near.kneighbors(drawn)
-    among_data = NearestNeighbors(n_neighbors=1).fit(own).kneighbors()[0][:, 0] if len(own) > 1 else np.ones(1)
+    distance, places = near.kneighbors(answers.model.scaler.transform(samples))
+    among_data = near.kneighbors(n_neighbors=1)[0] if len(own) > 1 else np.ones(1)
     count = min(COMPARED, len(samples))
-    lines = [samples[:count], *(rows[places[:count, j]] for j in range(places.shape[1]))]
+    lines = [samples[:count], *(answers.rows[places[:count, j]] for j in range(places.shape[1]))]
     alt = f"{count} samples in the first line; below each, its {places.shape[1]} nearest training images"
     drawn_alt = f"{min(SAMPLES_SHOWN, len(samples))} samples drawn from the model"
     return {

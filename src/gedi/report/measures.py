@@ -64,6 +64,16 @@ class Answers:
         return self.probability.max(1)
 
     @cached_property
+    def sizes(self) -> np.ndarray:
+        """Rows per cluster, [clusters]."""
+        return np.bincount(self.cluster, minlength=self.probability.shape[1])
+
+    @cached_property
+    def foreign(self) -> dict[str, Answers]:
+        """The same for rows that are not data, made from these."""
+        return {name: Answers(self.model, rows) for name, rows in foreign_rows(self.rows).items()}
+
+    @cached_property
     def on_map(self) -> np.ndarray:
         """Where the rows are on a map, [n, 2]: rows of two features as they are, others along two main directions."""
         return self.rows if self.model.n_features == 2 else two_directions(self.embedding)
@@ -99,9 +109,7 @@ class Measures:
     keeps_noise: float | None = None  # share of rows that stay in their cluster under a little noise
     keeps_walk: float | None = None  # ... at the end of a DAM walk
     own: MeasuredClusters | None = None  # the clusters of the rows shown, and whether gaps set them apart
-    rivals: dict[str, MeasuredClusters] = field(
-        default_factory=dict[str, MeasuredClusters]
-    )  # other clusterings of these rows
+    rivals: dict[str, MeasuredClusters] = field(default_factory=dict)  # other clusterings of these rows
     effective_rank: float | None = None  # number of directions that the embedding uses
     spread: float | None = None  # 0: all rows are embedded at one point
     dimensions: int | None = None  # of the embedding
@@ -176,21 +184,23 @@ def measure(
         return Measures(**told)
     told |= embedding_measures(answers.embedding) if model.has_clusters else {}
     if told["has_clusters"]:
-        images = model.image_shape is not None
-        words = categories(answers.rows, model.table, images=images) if model.words is None else model.words
-        told["own"], told["rivals"] = compare_rivals(
-            answers.scaled, answers.cluster, model.n_clusters, images=images, words=words
-        )
-        told |= cluster_measures(answers) | kept_clusters(answers)
+        images, words = model.image_shape is not None, model.words
+        if words is None:
+            words = categories(answers.rows, model.table, images=images)
+        rivals = compare_rivals(answers.scaled, answers.cluster, model.n_clusters, images=images, words=words)
+        told["own"], told["rivals"] = rivals
+        told |= {"sizes": answers.sizes.tolist(), "entropy": size_entropy(answers.sizes)}
+        told["confidence"] = float(answers.confidence.mean())
+        told["unsure"] = float((answers.confidence < UNSURE).mean())
+        told |= kept_clusters(answers)
     if model.has_density:
-        scores = {name: model.score_samples(rows) for name, rows in foreign_rows(answers.rows).items()}
         told["energy_spread"] = float(answers.log_density.std())
-        told["noise_auroc"] = auroc(answers.log_density, scores["uniform noise"])
+        told["noise_auroc"] = auroc(answers.log_density, answers.foreign["uniform noise"].log_density)
         if model.n_features > 1:
-            told["shuffled_auroc"] = auroc(answers.log_density, scores["shuffled columns"])
+            told["shuffled_auroc"] = auroc(answers.log_density, answers.foreign["shuffled columns"].log_density)
         if samples is not None:
             drawn = model.scaler.transform(samples if model.table is None else model.table.nearest_words(samples))
-            told |= {"sample_test": two_sample_test(answers.scaled, drawn)}
+            told["sample_test"] = two_sample_test(answers.scaled, drawn)
             told["outside"] = outside_share(answers.scaled, drawn)
     return Measures(**told)
 
@@ -211,17 +221,6 @@ def candidates(results: dict[str, Any]) -> dict[str, float]:
     found = results.get("candidates")
     found = list(found.items())[:MOST_CANDIDATES] if isinstance(found, dict) else []
     return {shown(str(name), 60): judged for name, value in found if (judged := finite_number(value)) is not None}
-
-
-def cluster_measures(answers: Answers) -> dict[str, Any]:
-    """Sizes and certainty."""
-    sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
-    return {
-        "sizes": sizes.tolist(),
-        "entropy": size_entropy(sizes),
-        "confidence": float(answers.confidence.mean()),
-        "unsure": float((answers.confidence < UNSURE).mean()),
-    }
 
 
 def size_entropy(sizes: np.ndarray) -> float:
@@ -297,7 +296,7 @@ def walked(model: TrainedModel, start: torch.Tensor, steps: int, generator: torc
 def walk_paths(model: TrainedModel, x: np.ndarray, *, n: int, seed: int = 0) -> np.ndarray:
     """DAM walks from ``n`` of the points, [n, T + 1, d], in the user's units."""
     rows = np.random.default_rng(seed).choice(len(x), n, replace=False)
-    start = torch.from_numpy(model.scaler.transform(x[rows]))
+    start = torch.from_numpy(model.scaled(x[rows]))
     # A walk draws its one Delta first: with the same seed, t steps are the first t steps of the whole walk.
     walks = (walked(model, start, t, torch.Generator().manual_seed(seed)) for t in range(1, model.config.dam.steps + 1))
     return np.stack([model.scaler.inverse(p.numpy(), dtype=np.float64) for p in (start, *walks)], axis=1)

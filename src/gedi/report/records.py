@@ -35,7 +35,9 @@ def about(run: RunView) -> list[tuple[str, str]]:
         each = f"{width:,}" if shape is None else " × ".join(map(str, shape[:2] if shape[2] == 1 else shape))
         facts.append(("rows" if shape is None else "images", f"{run.sample.total:,} × {each}"))
     if model is not None:
-        facts += [("clusters", str(model.n_clusters)), ("seed", str(model.seed))]
+        facts.append(("clusters", str(model.n_clusters)))
+        typed = setting(results, "asked", "random_state")  # GEDI makes the seed from it
+        facts.append(("random_state", str(typed)) if type(typed) is int else ("seed", str(model.seed)))
     facts.append(("method", shown(str(results.get("method", "gedi")))))
     if (seconds := finite_number(results.get("seconds"))) is not None:
         facts.append(("trained in", duration(seconds)))
@@ -87,12 +89,12 @@ def number_of_clusters(results: dict[str, Any]) -> dict[str, Any] | None:
         for k, value in list(curve.items())[:POINTS_OF_CURVE]
         if str(k).isdecimal() and len(str(k)) < 7 and (score := finite_number(value)) is not None
     }
-    runner_up, agreement = found.get("runner_up"), finite_number(found.get("agreement"))
+    runner_up = found.get("runner_up")
     return {
         "chosen": chosen,
         "runner_up": runner_up if type(runner_up) is int else None,
         "sure": found.get("sure"),
-        "agreement": agreement,
+        "agreement": finite_number(found.get("agreement")),
         "curve": scores,
     }
 
@@ -118,11 +120,8 @@ def chosen_at(run: RunView) -> float | None:
 def cost(results: dict[str, Any]) -> list[tuple[str, float, float]]:
     """Where the time went: part, seconds, share."""
     parts = results.get("cost")
-    parts = (
-        {k: v for k, value in parts.items() if (v := finite_number(value)) is not None}
-        if isinstance(parts, dict)
-        else {}
-    )
+    parts = parts.items() if isinstance(parts, dict) else ()
+    parts = {name: seconds for name, value in parts if (seconds := finite_number(value)) is not None}
     total = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda item: -item[1])[:12]
     return [(COST_PARTS.get(name, shown(name, 30)), value, value / total if total else 0.0) for name, value in ordered]

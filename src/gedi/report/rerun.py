@@ -92,7 +92,7 @@ def _settings_flags(folder: Path, plan: Plan, model: TrainedModel | None) -> lis
     itself = ["--config", from_here((folder / runs.PLAN).resolve())]
     if model is None:
         return itself
-    shape = {"n_features": model.n_features, "image_shape": model.image_shape}
+    shape = {"n_features": model.n_features, "image_shape": model.image_shape, "has_words": bool(model.words)}
     for name in (None, *PRESETS):
         with suppress(GediError):  # a preset for other data
             if configure(name, plan.method, **shape) == plan.training:

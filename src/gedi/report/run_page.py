@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gedi.data.streaming import take
-from gedi.evaluation import auroc, foreign_rows
+from gedi.evaluation import auroc
 from gedi.files.reading import shown
 from gedi.report import charts as make
 from gedi.report import records
 from gedi.report.charts import POINTS, Chart, View, matched
 from gedi.report.data_sample import DataSample
-from gedi.report.differences import TABLE_COLUMNS, Difference, ShownColumn, strongest, telling
+from gedi.report.differences import TABLE_COLUMNS, Difference, ShownColumn, telling
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
 from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures, walk_strips
 from gedi.report.look import literal, percent, setting, short
@@ -27,7 +26,6 @@ from gedi.report.verdict import CANDIDATES
 LARGEST_TABLE = 30  # clusters or labels in the table of clusters against labels
 LISTED = 20  # clusters on the first screen, and on the terminal; the page folds away the rest
 LABEL_VIEW = 100  # with more labels, the map has no view of them
-TYPICAL_ROWS = 3  # typical rows listed for each cluster
 HOVER_VALUES = 8  # shown when a row is hovered over
 
 
@@ -38,7 +36,6 @@ def run_page(run: RunView) -> str:
     number = records.number_of_clusters(run.results)
     if number is not None and len(number["curve"]) > 1:
         charts["number"] = make.number_chart(number["curve"], number["chosen"])
-    lines = cluster_lines(run)
     context: dict[str, Any] = {
         "run": run,
         "about": records.about(run),
@@ -51,9 +48,8 @@ def run_page(run: RunView) -> str:
         "has_constraint": bool(setting(run.settings, "objective", "symbolic")),
         "random_heads": setting(run.settings, "heads", "random"),
         "labelled": against_labels(run),
-        "clusters": lines,
         "empty": [k for k, size in enumerate(run.measures.sizes) if not size],
-        "typical": typical_table(run, lines),
+        "typical": typical_table(run),
         "columns": column_table(run.differences),
         "columns_read": records.columns_read(run),
         "listed": LISTED,
@@ -69,28 +65,6 @@ def run_page(run: RunView) -> str:
 
 
 # ---- the answer ----
-
-
-def cluster_lines(run: RunView) -> list[dict[str, Any]]:
-    """One line per cluster with rows: its size, how sure the model is, what sets it apart, its most common label."""
-    answers = run.answers
-    if answers is None or run.clusters is None:
-        return []
-    sizes = np.bincount(answers.cluster, minlength=answers.probability.shape[1])
-    lines = []
-    for k in np.flatnonzero(sizes).tolist():
-        rows = int(sizes[k])
-        mine = np.flatnonzero(answers.cluster == k)
-        line = {"cluster": k, "rows": rows, "share": rows / len(answers.rows), "bar": 100 * rows / int(sizes.max())}
-        line |= {"apart": strongest(run.differences[k]) if run.differences else []}
-        line["typical"] = answers.typical(k, TYPICAL_ROWS).tolist()
-        confidence = answers.confidence[mine]
-        line |= {"confidence": float(confidence.mean()), "unsure": float((confidence < UNSURE).mean()), "label": None}
-        if run.label_names is not None:
-            ((name, often),) = Counter(run.label_names[i] for i in mine.tolist()).most_common(1)
-            line["label"] = f"{name} ({percent(often / rows)})"
-        lines.append(line)
-    return lines
 
 
 def column_table(found: Sequence[Sequence[Difference]]) -> dict[str, Any] | None:
@@ -112,14 +86,14 @@ def _tint(strength: float) -> str:
     return f"rgba({red}, {green}, {blue}, {0.55 * abs(strength):.2f})"
 
 
-def typical_table(run: RunView, lines: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def typical_table(run: RunView) -> dict[str, Any] | None:
     """Typical rows of every cluster with their values; None for images."""
     if run.kind == "images" or run.sample is None:
         return None
     columns = _first(run.columns, run.differences)
     rows = [
         {"cluster": line["cluster"], "name": run.sample.row_name(i), "values": [column.value(i) for column in columns]}
-        for line in lines
+        for line in run.cluster_lines
         for i in line["typical"]
     ]
     return {"columns": [column.name for column in columns], "rows": rows} if rows else None
@@ -171,7 +145,7 @@ def _pictures(run: RunView, charts: dict[str, Chart]) -> dict[str, Any]:
         context["sheet"] = painter.sheet(answers.rows[places])
         context["exemplars"] = {one["cluster"]: one for one in exemplars(painter, answers)}
         if run.samples is not None:
-            context["drawn"] = sample_pictures(model, painter, answers.rows, run.samples)
+            context["drawn"] = sample_pictures(painter, answers, run.samples)
         if can_walk(model):
             context["strips"] = walk_strips(model, painter, answers.rows)
     if model.has_clusters:
@@ -184,11 +158,10 @@ def _pictures(run: RunView, charts: dict[str, Chart]) -> dict[str, Any]:
 def map_views(run: RunView, answers: Answers, sample: DataSample) -> list[View]:
     """The clusters of the run, of its rivals in matching colours, and the labels, to switch between on the map."""
     views = [View("gedi", answers.cluster, note="The clusters of this run.")]
-    things = "images" if run.kind == "images" else "rows"
     for name, rival in run.measures.rivals.items():
         same = matched(answers.cluster, rival.labels)
         share = percent(float((same == answers.cluster).mean()))
-        views.append(View(name, same, note=f"{name} puts {share} of the {things} in the same cluster as gedi."))
+        views.append(View(name, same, note=f"{name} puts {share} of the {run.things} in the same cluster as gedi."))
     if sample.labels is not None:
         names, group = sample.label_groups(sample.labels)
         if len(names) <= LABEL_VIEW:
@@ -217,19 +190,19 @@ def row_texts(run: RunView, answers: Answers, sample: DataSample, rows: Sequence
 
 def _foreign(run: RunView, answers: Answers, charts: dict[str, Chart]) -> list[list[str]]:
     """Histograms of data and of rows that are not data, and how well both scores tell them apart."""
-    others = foreign_rows(answers.rows)
-    if answers.model.image_shape is not None:
+    others = dict(answers.foreign)
+    if run.kind == "images":
         others["shuffled pixels"] = others.pop("shuffled columns")
     if run.samples is not None:
-        others = {"own samples": run.samples} | others
+        others = {"own samples": Answers(answers.model, run.samples)} | others
     if run.foreign is not None:
         some = take(run.foreign.x, spread_evenly(len(run.foreign.x), POINTS))
-        others[f"given: {shown(run.foreign.name)}"] = some.reshape(len(some), -1).astype(np.float64)
-    found = {"data": answers} | {name: Answers(answers.model, rows) for name, rows in others.items()}
-    densities = {name: one.log_density for name, one in found.items()}
-    gradients = {name: one.ood_score for name, one in found.items()}
-    charts["ood-density"] = make.histograms(densities, "typicality (log p)")
-    charts["ood-gradient"] = make.histograms(gradients, "−‖∂ log p / ∂x‖")
+        rows = some.reshape(len(some), -1).astype(np.float64)
+        others[f"given: {shown(run.foreign.name)}"] = Answers(answers.model, rows)
+    densities = {name: one.log_density for name, one in [("data", answers), *others.items()]}
+    gradients = {name: one.ood_score for name, one in [("data", answers), *others.items()]}
+    charts["ood-density"] = make.histograms(densities, "typicality (log p)", run.things)
+    charts["ood-gradient"] = make.histograms(gradients, "−‖∂ log p / ∂x‖", run.things)
     return [
         [name, *(short(auroc(scores["data"], scores[name])) for scores in (densities, gradients))] for name in others
     ]

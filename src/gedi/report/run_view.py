@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +19,10 @@ from gedi.evaluation import clustering_scores
 from gedi.files.reading import read_json, read_json_lines, shown
 from gedi.files.writing import finite, replace_text
 from gedi.report.data_sample import DataSample, read_sample, sample_of
-from gedi.report.differences import Difference, ShownColumn, columns_of, differences
+from gedi.report.differences import Difference, ShownColumn, columns_of, differences, strongest
 from gedi.report.gaps import MeasuredClusters
-from gedi.report.look import finite_number
-from gedi.report.measures import Answers, Measures, measure
+from gedi.report.look import finite_number, percent
+from gedi.report.measures import UNSURE, Answers, Measures, measure
 from gedi.report.rerun import Rerun, rerun_of
 from gedi.report.verdict import Judgement, headline, judge, overall
 from gedi.training.config import to_dict
@@ -29,6 +30,7 @@ from gedi.training.model import TrainedModel
 
 SCORES = ("nmi", "accuracy", "ari")  # with the labels
 ROW_SAMPLES, IMAGE_SAMPLES = 500, 96
+TYPICAL_ROWS = 3  # typical rows listed for each cluster
 
 
 @dataclass(eq=False)
@@ -100,6 +102,27 @@ class RunView:
             return []
         return differences(self.columns, self.clusters, self.measures.n_clusters)
 
+    @cached_property
+    def cluster_lines(self) -> list[dict[str, Any]]:
+        """One line per cluster with rows: its size, how sure the model is, what sets it apart, its main label."""
+        answers = self.answers
+        if answers is None or self.clusters is None:
+            return []
+        lines = []
+        for k in np.flatnonzero(answers.sizes).tolist():
+            rows, mine = int(answers.sizes[k]), np.flatnonzero(answers.cluster == k)
+            line = {"cluster": k, "rows": rows, "share": rows / len(answers.rows), "label": None}
+            line["bar"] = 100 * rows / int(answers.sizes.max())
+            line["apart"] = strongest(self.differences[k]) if self.differences else []
+            line["typical"] = answers.typical(k, TYPICAL_ROWS).tolist()
+            line["confidence"] = float(answers.confidence[mine].mean())
+            line["unsure"] = float((answers.confidence[mine] < UNSURE).mean())
+            if self.label_names is not None:
+                ((name, often),) = Counter(self.label_names[i] for i in mine.tolist()).most_common(1)
+                line["label"] = f"{name} ({percent(often / rows)})"
+            lines.append(line)
+        return lines
+
     @property
     def labels(self) -> np.ndarray | None:
         return None if self.sample is None else self.sample.labels
@@ -123,9 +146,9 @@ class RunView:
     @cached_property
     def label_names(self) -> list[str] | None:
         """The name of each row's label."""
-        if self.sample is None or self.sample.labels is None:
+        if self.sample is None or self.labels is None:
             return None
-        return [self.sample.label(int(value)) for value in self.sample.labels]
+        return [self.sample.label(int(value)) for value in self.labels]
 
     @property
     def kind(self) -> str:
@@ -133,6 +156,11 @@ class RunView:
         if self.model is not None and self.model.image_shape is not None:
             return "images"
         return "plane" if self.model is not None and self.model.n_features == 2 else "rows"
+
+    @property
+    def things(self) -> str:
+        """What the data consists of."""
+        return "images" if self.kind == "images" else "rows"
 
 
 def view_of(folder: Path, model: TrainedModel, results: dict[str, Any], kept: DataSample | None = None) -> RunView:
@@ -195,16 +223,13 @@ def summary(run: RunView) -> dict[str, Any]:
         },
         "run": run.name,
         "rows": None if run.sample is None else {"measured": len(run.sample.rows), "total": run.sample.total},
-        "measures": plain_measures(run.measures),
+        "measures": {
+            item.name: getattr(run.measures, item.name) for item in fields(run.measures) if item.name not in NOT_NUMBERS
+        },
         "gaps": None if run.measures.own is None else gaps(run.measures.own),
         "rivals": {name: gaps(rival) for name, rival in run.measures.rivals.items()},
         "candidates": run.measures.candidates,
     }
-
-
-def plain_measures(m: Measures) -> dict[str, Any]:
-    """The plain measures by name; null where there is none."""
-    return {item.name: getattr(m, item.name) for item in fields(m) if item.name not in NOT_NUMBERS}
 
 
 def gaps(clustering: MeasuredClusters) -> dict[str, Any]:

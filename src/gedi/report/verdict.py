@@ -178,44 +178,24 @@ def _clusters(m: Measures, rerun: Rerun) -> list[Finding]:
     longer = rerun.fit(rerun.times(3, "step2.iterations") | rerun.times(4, "heads.random"))
     found = _apart(m, rerun, longer)
     if m.sizes:
-        found += _finding(
-            "empty",
-            m.empty / m.n_clusters,
-            f"{m.empty} of {m.n_clusters} clusters {'has' if m.empty == 1 else 'have'} no {things}."
-            if m.empty
-            else "No cluster is empty.",
-            "ask for fewer clusters",
-            rerun.fit(n_clusters=max(2, m.n_clusters - m.empty)),
-        )
-        found += _finding(
-            "largest_share",
-            m.largest_share,
-            f"The largest cluster holds {percent(m.largest_share)} of the {things}.",
-            f"nearly all {things} are in one cluster: let more attempts compete",
-            longer,
-        )
-    found += _finding(
-        "keeps_noise",
-        m.keeps_noise,
-        f"{percent(m.keeps_noise)} of the {things} keep their cluster when a little noise is added.",
-        "train for longer, with more competing attempts",
-        longer,
-    )
-    found += _finding(
-        "keeps_walk",
-        m.keeps_walk,
-        f"{percent(m.keeps_walk)} of the walks along the data end in the cluster where they began.",
-        "the clusters cut through crowded regions: train for longer, or ask for fewer clusters",
-        rerun.fit(rerun.times(2, "step1.iterations") | rerun.times(4, "heads.random")),
-    )
-    return found + _finding(
-        "confidence",
-        m.confidence,
+        have, fewer = "has" if m.empty == 1 else "have", rerun.fit(n_clusters=max(2, m.n_clusters - m.empty))
+        text = f"{m.empty} of {m.n_clusters} clusters {have} no {things}." if m.empty else "No cluster is empty."
+        found += _finding("empty", m.empty / m.n_clusters, text, "ask for fewer clusters", fewer)
+        text = f"The largest cluster holds {percent(m.largest_share)} of the {things}."
+        remedy = f"nearly all {things} are in one cluster: let more attempts compete"
+        found += _finding("largest_share", m.largest_share, text, remedy, longer)
+    text = f"{percent(m.keeps_noise)} of the {things} keep their cluster when a little noise is added."
+    found += _finding("keeps_noise", m.keeps_noise, text, "train for longer, with more competing attempts", longer)
+    text = f"{percent(m.keeps_walk)} of the walks along the data end in the cluster where they began."
+    remedy = "the clusters cut through crowded regions: train for longer, or ask for fewer clusters"
+    denser = rerun.fit(rerun.times(2, "step1.iterations") | rerun.times(4, "heads.random"))
+    found += _finding("keeps_walk", m.keeps_walk, text, remedy, denser)
+    text = (
         f"The model is {percent(m.confidence)} certain of {one}'s cluster on average; "
-        f"{percent(m.unsure)} of the {things} lie between clusters.",
-        "train for longer; if that does not help, there may be fewer clusters, or none that are clear",
-        longer,
+        f"{percent(m.unsure)} of the {things} lie between clusters."
     )
+    remedy = "train for longer; if that does not help, there may be fewer clusters, or none that are clear"
+    return found + _finding("confidence", m.confidence, text, remedy, longer)
 
 
 def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
@@ -227,29 +207,27 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     if crowding is None:
         text = "At most one cluster is large enough to tell whether a gap lies around it."
         return _finding("crowding", MOST_CROWDING, text, "let more attempts compete", longer)
+    clear = LIMITS["crowding"].level(crowding) == GOOD
+    text = (
+        f"{'Gaps set the clusters apart' if clear else 'Clusters meet without a gap'}: their borders are "
+        f"{percent(crowding)} as crowded as the clusters themselves (0%: empty; 100%: an arbitrary cut would do as "
+        "well)."
+    )
     crowded = len(gaps.crowded)
     fewer = max(2, m.n_clusters - max(1, crowded // 2))
-    said = (
-        "Gaps set the clusters apart" if LIMITS["crowding"].level(crowding) == GOOD else "Clusters meet without a gap"
-    )
-    text = (
-        f"{said}: their borders are {percent(crowding)} as crowded as the clusters themselves "
-        "(0%: empty; 100%: an arbitrary cut would do as well)."
-    )
-    some = f"{crowded} of {m.n_clusters} clusters " + (
-        "has no gap around it" if crowded == 1 else "have no gap around them"
-    )
-    remedy, command = f"{some}: ask for fewer", ""
     if m.has_images:
+        name, command = "crowding_of_images", longer
         remedy = (
             "pixels alone may not show gaps between images: look at the examples of each cluster, or train for longer"
         )
-        command = longer
     elif fewer == m.n_clusters:
-        remedy = "there may be no clusters in this data"
+        name, remedy, command = "crowding", "there may be no clusters in this data", ""
     else:
-        command = rerun.fit(n_clusters=fewer)
-    found = _finding("crowding_of_images" if m.has_images else "crowding", crowding, text, remedy, command)
+        name, remedy, command = "crowding", "ask for fewer clusters", rerun.fit(n_clusters=fewer)
+        if crowded:
+            none = "has no gap around it" if crowded == 1 else "have no gap around them"
+            remedy = f"{crowded} of {m.n_clusters} clusters {none}: ask for fewer"
+    found = _finding(name, crowding, text, remedy, command)
     hidden = len(gaps.hidden)
     text = "No cluster falls into clearly separate parts."
     if hidden:
@@ -257,14 +235,14 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
         text = f"{which} fall{'s' if hidden == 1 else ''} into clearly separate parts."
     more = rerun.fit(n_clusters=m.n_clusters + hidden)
     found += _finding("hidden", gaps.hidden_share, text, "ask for more clusters", more)
-    if m.best_rival is None or (rival := m.best_rival[1].crowding) is None:
+    if m.best_rival is None or (theirs := m.best_rival[1].crowding) is None:
         return found
-    name, behind = m.best_rival[0], crowding - rival
-    better = LIMITS["behind"].level(behind) != GOOD
+    name, rival = m.best_rival
+    behind = crowding - theirs
+    clearer = "no clearer" if LIMITS["behind"].level(behind) == GOOD else "clearer"
     text = (
-        f"{RIVAL_NAMES.get(name, name)} on the same {things} finds {'' if better else 'no '}clearer gaps: "
-        f"its borders are {percent(rival)} as crowded as its clusters, ours {percent(crowding)}. "
-        f"The two agree by {percent(m.best_rival[1].agreement)}."
+        f"{RIVAL_NAMES.get(name, name)} on the same {things} finds {clearer} gaps: its borders are {percent(theirs)} "
+        f"as crowded as its clusters, ours {percent(crowding)}. The two agree by {percent(rival.agreement)}."
     )
     return found + _finding("behind", behind, text, "train for longer, with more competing attempts", longer)
 
@@ -279,52 +257,33 @@ def _embedding(m: Measures, rerun: Rerun) -> list[Finding]:
     slower = rerun.fit(rerun.times(0.5, "step2.learning_rate"))
     found = _finding("spread", m.spread, text, "train more slowly", slower)
     needed = max(1, min(m.n_clusters - 1, m.dimensions or 1))
-    return found + _finding(
-        "rank_share",
-        min(1.0, m.effective_rank / needed),
-        f"It uses {m.effective_rank:.1f} of {m.dimensions} dimensions; {m.n_clusters} clusters need about {needed}.",
-        "train a finer auxiliary clustering alongside the clusters",
-        rerun.fit(rerun.times(2, "heads.neutral", "step2.iterations")),
-    )
+    text = f"It uses {m.effective_rank:.1f} of {m.dimensions} dimensions; {m.n_clusters} clusters need about {needed}."
+    finer = rerun.fit(rerun.times(2, "heads.neutral", "step2.iterations"))
+    remedy = "train a finer auxiliary clustering alongside the clusters"
+    return found + _finding("rank_share", min(1.0, m.effective_rank / needed), text, remedy, finer)
 
 
 def _density(m: Measures, rerun: Rerun) -> list[Finding]:
-    longer = rerun.fit(rerun.times(3, "step1.iterations"))
-    found = _finding(
-        "noise_auroc",
-        m.noise_auroc,
-        f"The typicality score (log p) is higher for {_things(m)[1]} than for random noise "
-        f"{percent(m.noise_auroc)} of the time.",
-        "train the density for longer",
-        longer,
-    )
+    longer, one = rerun.fit(rerun.times(3, "step1.iterations")), _things(m)[1]
+    often = f"{percent(m.noise_auroc)} of the time"
+    text = f"The typicality score (log p) is higher for {one} than for random noise {often}."
+    found = _finding("noise_auroc", m.noise_auroc, text, "train the density for longer", longer)
     # Shuffling independent columns changes nothing: no density could do better.
-    parts = "pixels" if m.has_images else "columns"
-    return found + _finding(
-        "shuffled_auroc",
-        m.shuffled_auroc,
-        f"It is higher than for shuffled {parts} {percent(m.shuffled_auroc)} of the time (50% is chance).",
-        "unless they are independent, the density has not learned how they depend on each other: train it for longer",
-        longer,
+    parts, often = "pixels" if m.has_images else "columns", f"{percent(m.shuffled_auroc)} of the time"
+    text = f"It is higher than for shuffled {parts} {often} (50% is chance)."
+    remedy = (
+        "unless they are independent, the density has not learned how they depend on each other: train it for longer"
     )
+    return found + _finding("shuffled_auroc", m.shuffled_auroc, text, remedy, longer)
 
 
 def _samples(m: Measures, rerun: Rerun) -> list[Finding]:
-    remedy, command = _better_samples(rerun)
-    found = _finding(
-        "sample_test",
-        m.sample_test,
-        f"A nearest-neighbour test tells samples from data with {percent(m.sample_test)} accuracy (50% is chance).",
-        f"do not use the samples as data; {remedy}",
-        command,
-    )
-    return found + _finding(
-        "outside",
-        m.outside,
-        f"{percent(m.outside)} of the samples lie outside the range of the data.",
-        f"do not use the samples as data; {remedy}",
-        command,
-    )
+    better, command = _better_samples(rerun)
+    remedy, accuracy = f"do not use the samples as data; {better}", percent(m.sample_test)
+    text = f"A nearest-neighbour test tells samples from data with {accuracy} accuracy (50% is chance)."
+    found = _finding("sample_test", m.sample_test, text, remedy, command)
+    text = f"{percent(m.outside)} of the samples lie outside the range of the data."
+    return found + _finding("outside", m.outside, text, remedy, command)
 
 
 def _better_samples(rerun: Rerun) -> tuple[str, str]:
@@ -342,14 +301,14 @@ def _training(m: Measures, rerun: Rerun) -> list[Finding]:
     slower = rerun.fit(rerun.times(0.3, "step1.learning_rate", "step2.learning_rate"))
     if m.diverged:
         return [Finding(POOR, m.diverged, "train more slowly", slower)]
-    found = _finding(
-        "energy_gap",
-        None if m.energy_gap is None else m.energy_gap / (m.energy_spread or 1.0),
+    gap = None if m.energy_gap is None else m.energy_gap / (m.energy_spread or 1.0)
+    varies = f"; it varies by {short(m.energy_spread)} over the data" if m.energy_spread else ""
+    text = (
         f"Late in training, the typicality score (log p) of samples was {short(m.energy_gap)} away from that of data "
-        "on average" + (f"; it varies by {short(m.energy_spread)} over the data." if m.energy_spread else "."),
-        "let the sampler take more steps: it lags behind the density",
-        rerun.fit(rerun.times(2, "sampler.steps")),
+        f"on average{varies}."
     )
+    more_steps = rerun.fit(rerun.times(2, "sampler.steps"))
+    found = _finding("energy_gap", gap, text, "let the sampler take more steps: it lags behind the density", more_steps)
     times = "once" if m.rollbacks == 1 else f"{m.rollbacks} times"
     text = f"Training was unstable and rolled back {times}." if m.rollbacks else "Training was stable throughout."
     found += _finding("rollbacks", m.rollbacks, text, "train more slowly", slower)

@@ -28,7 +28,7 @@ LONGEST_TRIAL = 16  # longest cycle of terms that a trial covers, in iterations
 LONGEST_ROUND = 1000  # longest cycle of terms that is considered
 LEAST_SHARE, MOST_TIMES = 0.05, 10  # range in which a time budget may scale the iterations of the settings
 ROOM = 1.1  # the next estimate may be a little higher: ask for this many times the shortest time
-CHEAP = 3.0  # if the shortest trial takes less than this many seconds, a longer one is made
+CHEAP = 1.5  # a stage whose fewest iterations take longer than this many seconds is not timed any further
 Marks = list[tuple[str, float]]  # the stage and the time at the end of every iteration, and of every stage
 
 
@@ -78,9 +78,7 @@ def estimate(ready: Prepared, world: World | None = None) -> Cost:
     counts = {name: getattr(config, name).iterations for name in TRAINED}
     rounds = {name: round_of(config, name) for name in TRAINED}
     longest = min(LONGEST_TRIAL, max(len(kinds) for kinds in rounds.values()))
-    trial = _trial(ready, world, max(FEWEST_ITERATIONS, 2 + longest))
-    if trial[-1][1] - trial[1][1] < CHEAP:  # without the first iteration, which may wait for imports
-        trial = _trial(ready, world, max(TRIAL_ITERATIONS, 2 + 2 * longest))
+    trial = _trial(ready, world, max(FEWEST_ITERATIONS, 2 + longest), max(TRIAL_ITERATIONS, 2 + 2 * longest))
     return Cost(*whole_time(trial, counts, rounds), peak_memory())
 
 
@@ -134,17 +132,18 @@ def _of_kind(seconds: list[float], kinds: Sequence[str]) -> dict[str, float]:
     return {kind: statistics.median(of or seconds or [0.0]) for kind, of in found.items()}
 
 
-def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
+def _trial(ready: Prepared, world: World | None, fewest: int, most: int) -> Marks:
     """The marks of a few iterations of each stage, without the search for starts and the choice between clusters.
 
-    Those take seconds in a run, but longer on a net that has hardly trained: counting them made estimates worse.
+    Those take seconds in a run, but longer on a net that has hardly trained: counting them made estimates worse. A
+    stage has ``most`` iterations if they are cheap, or else the ``fewest``.
     """
     from gedi.training.engine import Engine
     from gedi.training.fit import arrived_chains
     from gedi.training.recipe import all_losses, density_losses
 
     planned = ready.config
-    short = (min(iterations, planned.step1.iterations), min(iterations, planned.step2.iterations))
+    short = (min(most, planned.step1.iterations), min(most, planned.step2.iterations))
     config = with_iterations(planned, short)
     marks: Marks = [("start", time.monotonic())]
 
@@ -152,12 +151,20 @@ def _trial(ready: Prepared, world: World | None, iterations: int) -> Marks:
         marks.append((run.state.stage, time.monotonic()))
         return False
 
+    def shorten_if_slow() -> None:
+        taken = [moment for stage, moment in marks if stage == run.state.stage]
+        # Without the first iteration, which may wait for imports.
+        if len(taken) == fewest - 1 and taken[-1] - taken[0] > CHEAP:
+            run.state.length = fewest
+
     with warnings.catch_warnings(), threads_for(config.net):
         warnings.simplefilter("ignore", GuardWarning)  # a few iterations are too few to judge
         run = Engine(replace(ready, config=config), seed=0, world=world, hooks=Hooks(should_stop=mark))
         for batch in run.stage("step1", config.step1):
+            shorten_if_slow()
             run.descend(density_losses(run, batch))
         for batch in run.stage("step2", config.step2):
+            shorten_if_slow()
             if run.state.iteration >= config.heads.choose * run.state.length:  # one head goes on alone
                 run.state.competing, run.state.objective, run.state.judged = False, None, {}
             run.descend(all_losses(run, batch))
