@@ -115,9 +115,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("table-stability", "table_stability_divergence", laptop_seeds=100),
         Experiment("table-divergence", "table_stability_divergence", laptop_seeds=3),
         Experiment("table-mixed", "table_mixed", laptop_seeds=3),
-        Experiment("table-clustering", "table_clustering", takes_data=True),
+        Experiment("table-clustering", "table_clustering_anomaly", takes_data=True),
         Experiment("table-verdict", "table_verdict", laptop_seeds=2, takes_data=True),
-        Experiment("table-anomaly", "table_anomaly", takes_data=True),
+        Experiment("table-anomaly", "table_clustering_anomaly", takes_data=True),
     )
 }
 

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import rankdata
 
 from gedi import runs
 from gedi.experiments import Outcome, Request, plots
@@ -28,7 +26,6 @@ DENSITY = ("auroc_uniform", "auroc_shuffled")
 METHOD_NAMES = {"jem": "JEM", "barlow": "Barlow", "swav": "SwAV", "simclr": "SimCLR", "gedi": "GEDI"}
 METHOD_NAMES |= {"kmeans": "k-means", "spectral": "spectral", "ward": "Ward", "untrained": "untrained encoder"}
 RANDOM = "random labels"  # the name of the chance row
-RANK = "mean rank"  # the name of the last row of a benchmark
 
 NOTE_JEM = "JEM has no cluster head (one output neuron in the paper): it predicts a single cluster, so its NMI is 0."
 NOTE_CHANCE = (
@@ -165,24 +162,6 @@ def number(score: str, *at: Any, of: str = "mean", form: str = ".2f") -> Text:
     def text(results: Results, row: Entry) -> str:
         group = results.groups[*row, *at]
         return format(group[score][of], form) if score in group else "–"
-
-    return text
-
-
-def score_or_rank(place: tuple[str, str], places: Sequence[tuple[str, str]], mean_row: str) -> Text:
-    """A method's score on the row's table; in the last rows, its mean over all tables, and its mean rank.
-
-    A place is the name of a method and of its score; ranks are among all ``places``.
-    """
-    method, name = place
-
-    def text(results: Results, row: Entry) -> str:
-        if row[0] not in (mean_row, RANK):
-            return number(name, method)(results, row)
-        tables = dict.fromkeys(table for table, _ in results.cells)
-        scores = np.array([[results.groups[table, m][n]["mean"] for m, n in places] for table in tables])
-        mine, ranks = places.index(place), rankdata(-scores.round(6), axis=1)
-        return f"{statistics.fmean(scores[:, mine]):.3f}" if row[0] == mean_row else f"{ranks[:, mine].mean():.2f}"
 
     return text
 
