@@ -23,6 +23,7 @@ from gedi.training.presets import preset
 
 Measured = dict[str, Any]
 THIN = 0.02  # standard deviation of the noise in columns added to a toy
+NON_FINITE = (" is nan", " is inf", " is -inf")  # how an event of the guard ends that saw such a value
 UNTRAINED = "untrained"  # k-means on the representation of GEDI's net before training
 
 BASELINES: dict[str, dict[str, Any]] = {

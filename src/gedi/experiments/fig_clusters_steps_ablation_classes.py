@@ -10,12 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gedi.experiments import Outcome, Request, paper, plots, table1
-from gedi.experiments.cells import Cell, cell_data, cells_of
-from gedi.experiments.table1 import RANDOM_HEADS, TWO_SHAPES
+from gedi.experiments import Budget, Outcome, Request, paper, plots
+from gedi.experiments.cells import Cell, cell_data
+from gedi.experiments.table1 import TWO_SHAPES
 from gedi.experiments.tabulate import METHOD_NAMES, NOTE_JEM, Entry, Results, mean, mean_std, part, tabulate
 
 CLUSTERS_SHOWN = {"swav": "SwAV", "default": "GEDI"}  # rows of Table 1 whose clusters are drawn
+RANDOM_HEADS = "random heads only"  # the variant without starts, as in the paper
 # The paper's four variants in our terms: our default has no L_NF.
 ABLATED = {
     "with L_NF": f"{RANDOM_HEADS} + with L_NF",
@@ -37,7 +38,9 @@ def fig_clusters(request: Request) -> Outcome:
         "Clusters found on moons and circles",
         parts=("dataset", "method"),
         cells={
-            (data, column): table1.toy_cells(budget, data, column) for data in TWO_SHAPES for column in CLUSTERS_SHOWN
+            (data, row): cell
+            for data in TWO_SHAPES
+            for row, cell in (("swav", toy_cell(budget, data, "swav")), ("default", toy_cell(budget, data, "gedi")))
         },
         rows=[(data,) for data in TWO_SHAPES],
         columns={"data set": part()}
@@ -54,14 +57,12 @@ def fig_clusters(request: Request) -> Outcome:
 
 def fig_steps(request: Request) -> Outcome:
     """JEM, SwAV and GEDI against T in {1, 2, 5, 8, 10}."""
-    curves = {}
+    curves: dict[Entry, Cell] = {}
+    marks: dict[Entry, tuple[int, float]] = {}
     for data in TWO_SHAPES:
-        for method in ("jem", "swav"):  # without DAM: the same cells at every T
-            level = table1.toy_cells(request.budget, data, method)
-            curves[data, METHOD_NAMES[method]] = dict.fromkeys(request.budget.dam_steps, level)
-        curves[data, METHOD_NAMES["gedi"]] = _curve(request, Cell(data, 2, variant=RANDOM_HEADS))
-    printed = {data: float(paper.TABLE1[data]["gedi"].split()[0]) for data in TWO_SHAPES}
-    marks = {(data, "GEDI in the paper (Table 1)"): (10, printed[data]) for data in TWO_SHAPES}
+        curves |= {(data, METHOD_NAMES[m]): toy_cell(request.budget, data, m) for m in ("jem", "swav")}
+        curves[data, METHOD_NAMES["gedi"]] = Cell(data, 2, variant=RANDOM_HEADS)
+        marks[data, "GEDI in the paper (Table 1)"] = 10, float(paper.TABLE1[data]["gedi"].split()[0])
     notes = [
         NOTE_RANDOM,
         NOTE_JEM,
@@ -75,9 +76,7 @@ def fig_steps(request: Request) -> Outcome:
 def fig_ablation(request: Request) -> Outcome:
     """The paper's four variants against T."""
     curves = {
-        (data, label): _curve(request, Cell(data, 2, variant=variant))
-        for data in TWO_SHAPES
-        for label, variant in ABLATED.items()
+        (data, label): Cell(data, 2, variant=variant) for data in TWO_SHAPES for label, variant in ABLATED.items()
     }
     notes = [
         NOTE_RANDOM,
@@ -92,7 +91,7 @@ def fig_ablation(request: Request) -> Outcome:
 def fig_classes(request: Request) -> Outcome:
     """GEDI with 2, 4 and 6 clusters, against T (Appendix H)."""
     curves = {
-        (data, f"GEDI, c = {c}"): _curve(request, Cell(data, c, variant=RANDOM_HEADS))
+        (data, f"GEDI, c = {c}"): Cell(data, c, variant=RANDOM_HEADS)
         for data in TWO_SHAPES
         for c in paper.FIGURE_CLASSES
     }
@@ -106,22 +105,26 @@ def fig_classes(request: Request) -> Outcome:
     return _curves(request, title, curves, notes)
 
 
+def toy_cell(budget: Budget, data: str, method: str) -> Cell:
+    """A method on one of our toys, with our settings; at the paper scale, JEM and SwAV have the paper's."""
+    of_paper = method != "gedi" and budget.scale == "paper"
+    return Cell(data, 2, method=method, preset="paper" if of_paper else None, guarded=not of_paper)
+
+
 # ---- curves ----
-
-
-def _curve(request: Request, cell: Cell) -> dict[int, list[Cell]]:
-    """The cells of one curve by T."""
-    return {t: cells_of(request.budget, replace(cell, dam_steps=t)) for t in request.budget.dam_steps}
 
 
 def _curves(
     request: Request,
     title: str,
-    curves: dict[Entry, dict[int, list[Cell]]],
+    curves: Mapping[Entry, Cell],
     notes: Sequence[str],
     printed: Mapping[Entry, tuple[int, float]] | None = None,
 ) -> Outcome:
-    """Curves by panel and label, and the paper's numbers: (T, NMI) by panel and label."""
+    """Curves by panel and label, and the paper's numbers: (T, NMI) by panel and label.
+
+    A method without DAM has the same cells at every T.
+    """
     steps = request.budget.dam_steps
     marks = {row: mark for row, mark in (printed or {}).items() if mark[0] in steps}
     panels = list(dict.fromkeys(panel for panel, _ in curves))
@@ -135,7 +138,11 @@ def _curves(
         request,
         title,
         parts=("panel", "curve", "T"),
-        cells={(*row, t): fits for row, curve in curves.items() for t, fits in curve.items()},
+        cells={
+            (*row, t): replace(cell, dam_steps=t) if cell.method == "gedi" else cell
+            for row, cell in curves.items()
+            for t in steps
+        },
         rows=sorted([*curves, *marks], key=lambda row: panels.index(row[0])),
         columns={
             "panel": part(0),

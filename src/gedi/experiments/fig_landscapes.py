@@ -14,7 +14,7 @@ from gedi import runs
 from gedi.errors import DataError
 from gedi.experiments import Outcome, Request, plots
 from gedi.experiments.cell_fits import MODELS, measure_cell
-from gedi.experiments.cells import Cell, CellData, Measured, cell_data, cells_of
+from gedi.experiments.cells import Cell, CellData, Measured, cell_data
 from gedi.experiments.tabulate import DENSITY, Results, means, number, part, tabulate
 from gedi.report.charts import CUT_OFF, Window, typicality_grid
 from gedi.report.measures import Answers, walk_paths
@@ -30,7 +30,6 @@ WALKS_COMPARED = 2_000  # walks whose start and end are compared
 
 def fig_landscapes(request: Request) -> Outcome:
     """The first seed's models, one row of panels per data set."""
-    budget = request.budget
 
     def draw(results: Results) -> Figure:
         made, grid = plots.figure(len(PLANE_SETS), PANELS, width=3.5, height=3.3)
@@ -47,16 +46,16 @@ def fig_landscapes(request: Request) -> Outcome:
         request,
         "Clusters, energy landscapes, DAM walks and samples",
         parts=("dataset",),
-        cells={(data,): cells_of(budget, Cell(data, 2)) for data in PLANE_SETS},
+        cells={(data,): Cell(data, 2) for data in PLANE_SETS},
         columns={
             "data set": part(),
             **means("nmi", "ami", *DENSITY),
             "walks that change cluster": number("walk_crossing", form=".2%"),
         },
         notes=[
-            f"The picture shows seed {budget.seeds[0]}: training points by cluster, log p (cut off at {CUT_OFF:g} nats "
-            "or more below typical data), DAM walks from training points (a dot at each start), and samples of the "
-            "model.",
+            f"The picture shows seed {request.budget.seeds[0]}: training points by cluster, log p (cut off at "
+            f"{CUT_OFF:g} nats or more below typical data), DAM walks from training points (a dot at each start), and "
+            "samples of the model.",
         ],
         draw=draw,
         keep_models=True,

@@ -63,11 +63,6 @@ ABLATIONS = ("no-nf-2-encoders", "no-nf", "with-nf")
 BASELINE_ROWS = {"kmeans": Row("k-means of pixels", "kmeans"), UNTRAINED: Row(METHOD_NAMES[UNTRAINED], UNTRAINED)}
 
 
-def printed_as(row: str) -> str:
-    """What a row is called in the paper's tables."""
-    return "gedi" if row == "with-nf" else row
-
-
 @dataclass(frozen=True)
 class ImageCell(Cell):
     """One fit on images of 32 x 32 pixels, by a named preset."""
