@@ -20,7 +20,7 @@ from gedi.experiments.cells import Cell, cell_data
 from gedi.experiments.fig_clusters_steps_ablation_classes import toy_cell
 from gedi.experiments.fig_landscapes import draw_landscape
 from gedi.experiments.image_cells import ROWS, image_cells
-from gedi.experiments.plots import in_order_of_appearance
+from gedi.experiments.plots import figure, scatter_clusters
 from gedi.experiments.table1 import BestOf, setting_differences
 from gedi.experiments.table_parts_robustness import VARIANTS
 from gedi.experiments.table_stability_divergence import counts_of_runs
@@ -295,7 +295,12 @@ def test_draw_landscape_in_one_call(tmp_path):
 
 
 def test_equal_partitions_get_equal_colours():
-    assert in_order_of_appearance(np.array([2, 2, 0, 1, 0])).tolist() == [0, 0, 1, 2, 1]
+    _, ((one, other),) = figure(1, 2)
+    x = np.arange(10.0).reshape(5, 2)
+    scatter_clusters(one, x, np.array([2, 2, 0, 1, 0]))
+    scatter_clusters(other, x, np.array([0, 0, 1, 2, 1]))
+    seen = [[(c.get_offsets().tolist(), c.get_facecolor().tolist()) for c in axes.collections] for axes in (one, other)]
+    assert seen[0] == seen[1] and len(seen[0]) == 3
 
 
 def test_cells_share_the_name_of_their_settings_only_if_they_share_the_settings():

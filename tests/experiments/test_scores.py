@@ -69,13 +69,14 @@ def test_everything_is_measured(oracle, tmp_path):
     json.dumps(numbers)
 
 
-def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(oracle, monkeypatch):
+def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(oracle, tmp_path, monkeypatch):
     def fit(cell, data):
         return np.zeros_like(data.y_test), {"config": {}}, oracle
 
     oracle.has_clusters = False
     monkeypatch.setattr(cell_fits, "_fit_gedi", fit)
-    measured = measure_images(ImageCell("svhn", 10, method="jem", preset="smoke", rows=300))
+    monkeypatch.setattr(cell_fits, "_keep", lambda model, folder: None)
+    measured = measure_images(ImageCell("svhn", 10, method="jem", preset="smoke", rows=300), out=tmp_path)
     assert measured["nmi"] == measured["accuracy"] == pytest.approx(1.0)
     assert len(measured["labels"]) == 300 and len(set(measured["labels"])) == 10
 

@@ -166,7 +166,7 @@ def _draw_clusters(results: Results) -> Figure:
             measured = results.first(data, column)
             panels.append((f"{method}, NMI {measured['nmi']:.2f}", np.asarray(measured["labels"])))
         for axes, (title, labels) in zip(row, panels, strict=True):
-            plots.scatter_clusters(axes, x, plots.in_order_of_appearance(labels), size=7)
+            plots.scatter_clusters(axes, x, labels, size=7)
             axes.set_title(title, fontsize=10)
             x_limits, y_limits = plots.square_around(x)
             axes.set(xlim=x_limits, ylim=y_limits)

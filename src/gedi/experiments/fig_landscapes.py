@@ -90,7 +90,7 @@ def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
     heights = np.minimum(heights, np.quantile(heights, 0.998))  # one narrow peak must not take all the colours
     clusters, energy, walks, samples = row
 
-    plots.scatter_clusters(clusters, answers.rows, plots.in_order_of_appearance(model.predict(answers.rows)))
+    plots.scatter_clusters(clusters, answers.rows, model.predict(answers.rows))
     image = energy.imshow(
         heights, extent=(*window[0], *window[1]), origin="lower", cmap="cividis", interpolation="bilinear"
     )

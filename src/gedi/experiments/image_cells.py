@@ -106,14 +106,12 @@ def image_cells(budget: Budget, data: str, row: str) -> list[ImageCell]:
     return cells_of(replace(budget, preset=preset), cell)
 
 
-def measure_images(cell: Cell, *, out: Path | None = None) -> Measured:
+def measure_images(cell: Cell, *, out: Path) -> Measured:
     """Fit, and measure everything the five tables show; samples of a trained density are drawn in ``out``.
 
     The model is kept there too. If it was kept by an earlier run, only its samples are measured again.
     """
     assert isinstance(cell, ImageCell)
-    if out is None:
-        return measure_cell(cell, more=of_image_fit)
     model = out / MODELS / cell.key
     before = read_cells(out / CELLS).get(cell.key)
     if before is not None and model.is_dir():
