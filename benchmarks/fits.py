@@ -64,9 +64,9 @@ def growth(repeats: int, skipped: Skipped, *, against: Path | None, quick: bool,
 def devices(repeats: int, skipped: Skipped, *, quick: bool) -> list[dict[str, Any]]:
     """Iterations of step 2 on images: one process, two that share each batch, and two fits that share nothing.
 
-    Each process has one thread. The two fits show what this machine can gain at most: its cores share cache and memory,
-    and may be two threads of one core. Times are those of a long fit less a short one, so that what both do besides
-    their iterations (imports, the estimate, the report) cancels out.
+    Each process has one thread. The two fits show the most that this machine can gain: its cores share cache and
+    memory, and may be two threads of one core. Times are the difference between a long fit and a short one, so that
+    what both do besides iterating (imports, the estimate, the report) cancels out.
     """
     if not (Path(os.environ.get("GEDI_DATA", "")) / "cifar10.npz").is_file():
         skipped.append("two devices: there is no cifar10.npz in $GEDI_DATA")
@@ -98,7 +98,7 @@ def _seconds_of_images(processes: int, fits: int, iterations: int) -> float:
 
 
 def imports(repeats: int) -> list[dict[str, Any]]:
-    """Seconds of an import in a fresh process, less those of starting Python."""
+    """Seconds of an import in a fresh process, minus those that Python takes to start."""
     codes = {"python": "pass", "import torch": "import torch", "from gedi import GEDI": "from gedi import GEDI"}
     codes["import sklearn.cluster"] = "import sklearn.cluster"
 

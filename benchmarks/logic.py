@@ -20,7 +20,7 @@ import torch
 from machine import arguments, show, write
 
 from gedi.experiments import plots
-from gedi.logic import Categorical, Constraint, Expression, Formula, all_different, conjunction
+from gedi.logic import Categorical, Constraint, Expression, all_different, conjunction
 from gedi.runs import provenance
 
 PROGRAM = """
@@ -157,7 +157,7 @@ def crossing(batch: int) -> list[dict[str, float]]:
     rules = {
         "different": lambda n: all_different(*v[:n]),
         "sum": lambda n: sum(v[1:n], start=1 * v[0]) == 4 * n,
-        "ordered": lambda n: all_ordered(v[:n]),
+        "ordered": lambda n: conjunction(left <= right for left, right in itertools.pairwise(v[:n])),
     }
     for name, rule in rules.items():
         for n in (2, 3, 4, 5):
@@ -165,10 +165,6 @@ def crossing(batch: int) -> list[dict[str, float]]:
             times = {"enumeration_ms": forward_backward(listed, batch), "sdd_ms": forward_backward(compiled, batch)}
             lines.append({"rule": f"{name} {n}", "literals": int(listed.circuit.layers[0].size)} | times)
     return lines
-
-
-def all_ordered(v: list[Categorical]) -> Formula:
-    return conjunction(left <= right for left, right in itertools.pairwise(v))
 
 
 def draw(lines: list[dict[str, float]], path: Path) -> None:

@@ -1,10 +1,10 @@
-"""What do the paper's settings for images cost on a GPU, and how do they begin?
+"""What do the paper's settings for images cost on a GPU, and how does training with them begin?
 
     python benchmarks/paper_scale.py                        # counts floating-point operations: a minute
     python benchmarks/paper_scale.py --first 200 --data svhn    # also trains the first iterations at full width
 
-On one core of a laptop, each of the first iterations takes about 16 seconds. What the guard sees in them is in the
-history of the file, results/laptop/paper-scale.json.
+On one core of a laptop, each of the first iterations takes about 16 seconds. Writes results/laptop/paper-scale.json,
+whose history has what the guard saw.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What does a default fit of photographs learn in the minutes it is given? Everything we measure of images, after it.
+"""What does a default fit learn from photographs in a given number of minutes? All our measures of images.
 
     python benchmarks/photos.py cifar10 --minutes 20
     python benchmarks/photos.py cifar100 --minutes 20            # 20 clusters, judged by the 20 superclasses
@@ -32,11 +32,11 @@ from gedi.training.model import TrainedModel
 CLUSTERS = {"svhn": 10, "cifar10": 10, "cifar100": 20}
 SCORES = ("NMI", "AMI", "accuracy", "probe", "kNN", "k-means NMI", "k-means AMI")
 NOTES = [
-    "Scores on the test set. The probe is a linear classifier on enc(x), and kNN are 20 neighbours by cosine; both "
-    "learn from the labels of the training images after the fit. k-means is that of the pixels.",
+    "Scores on the test set. The probe is a linear classifier on enc(x), and kNN uses 20 neighbours by cosine; both "
+    "learn from the labels of the training images after the fit. k-means is run on the pixels.",
     "CIFAR-100: 20 clusters, compared with its 20 superclasses.",
     "AUROC by typicality: test images against those of the other data sets.",
-    "On one core, beside other work; 'minutes' is wall time.",
+    "On one core, while other work was running; 'minutes' is wall time.",
 ]
 # The superclass of each of CIFAR-100's classes, in the alphabetical order of their names.
 # fmt: off

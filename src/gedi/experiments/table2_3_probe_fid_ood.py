@@ -144,7 +144,7 @@ def table_ood(request: Request) -> Outcome:
     columns = {
         "against": part(2, TITLES),
         "AUROC": score("ood_gradient_{other}"),
-        "AUROC in the paper": of_row(lambda data, row, other: paper.OOD[data][other][OF_GEDI.get(row, row)]),
+        "AUROC in the paper": of_row(lambda data, row, other: paper.OOD[data][other][OF_GEDI.get(row, str(row))]),
         "AUROC by log p": score("ood_log_density_{other}"),
         "AUROC by typicality": score("ood_typicality_{other}"),
         **{HEADINGS[key]: score(key) for key in DENSITY},

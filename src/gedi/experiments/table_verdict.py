@@ -28,7 +28,8 @@ ENOUGH = 200  # iterations per stage, so that many fits are affordable
 SMOKE_EVERY = 8  # at the smoke scale, one case in this many is fitted
 TRUE, NEAR_RIVAL = 0.7, 0.05  # 'good' is right if AMI is at least 0.7, or at most 0.05 below the best rival's
 CLEARLY_TRUE = 0.9
-AMI_BINS = {"AMI 0.9 to 1": CLEARLY_TRUE, "AMI 0.7 to 0.9": TRUE, "AMI 0.5 to 0.7": 0.5, "AMI below 0.5": -1.0}  # from
+# The lowest AMI of each bin.
+AMI_BINS = {"AMI 0.9 to 1": CLEARLY_TRUE, "AMI 0.7 to 0.9": TRUE, "AMI 0.5 to 0.7": 0.5, "AMI below 0.5": -1.0}
 NO_CLUSTERS = "data without clusters"
 SETS = ("iris", "wine", "ecoli", "lsun", "target", "chainlink")
 SETS += ("compound", "aggregation", "wingnut", "zigzag_outliers")
@@ -36,7 +37,7 @@ SETS += ("compound", "aggregation", "wingnut", "zigzag_outliers")
 
 @dataclass(frozen=True)
 class VerdictCell(Cell):
-    """One fit on data of `verdict_data`, on digits, or on a set of the benchmark suite."""
+    """One fit on data of `MADE`, on digits, or on a set of the benchmark suite."""
 
     def config(self) -> TrainingConfig:
         """Small networks, trained for longer than a trial run, so that many fits are affordable; digits: defaults."""
@@ -131,7 +132,7 @@ def measure_grades(cell: Cell, *, folder: Path) -> Measured:
 
 
 def judged(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
-    """What the verdict on the clusters rests on, and how well its rivals agree with the truth."""
+    """What the verdict on the clusters is based on, and how well its rivals agree with the truth."""
     assert model is not None
     rows = flat(data.x_train).astype(np.float64)
     run = view_of(Path(cell.dataset), model, model.results, DataSample(cell.dataset, rows, len(rows)))

@@ -96,7 +96,7 @@ def tabulate(
     mean. ``draw`` makes ``out/NAME.png``; ``pictures`` are files that the fits may have drawn. ``fitting`` is passed to
     `run_cells`.
     """
-    seeded = {e: cells_of(request.budget, of) if isinstance(of, Cell) else of for e, of in cells.items()}
+    seeded = {at: cells_of(request.budget, one) if isinstance(one, Cell) else one for at, one in cells.items()}
     wanted = [cell for group in seeded.values() for cell in group]
     found = run_cells(wanted, request.out, request.jobs, request.say, **fitting)
     groups = {entry: summarise([found[cell] for cell in group]) for entry, group in seeded.items()}
@@ -123,7 +123,7 @@ def tabulate(
         files=[path.name for path in files],
         groups=[dict(zip(parts, entry, strict=True)) | group for entry, group in groups.items()],
         cells=[_short(measured, names[cell]) for cell, measured in found.items()],
-        settings={names[cell]: cell.settings() for cell in found},
+        settings={name: cell.settings() for name, cell in {names[cell]: cell for cell in found}.items()},
     )
 
 
@@ -170,7 +170,8 @@ def mean(score: str = "nmi", *at: Any, digits: int = 2) -> Text:
 
 def printed(numbers: Mapping[Any, paper.Printed], names: Mapping[str, str] | None = None) -> Text:
     """The paper's number for the row's data and method; ``names`` maps our methods to the paper's."""
-    return of_row(lambda data, row: numbers.get(data, {}).get((names or {}).get(row, row), "–"))
+    called = names or {}
+    return of_row(lambda data, row: numbers.get(data, {}).get(called.get(row, str(row)), "–"))
 
 
 def means(*scores: str) -> dict[str, Text]:
