@@ -17,8 +17,7 @@ from gedi.errors import ConfigError, DataError
 from gedi.experiments import EXPERIMENTS, budget, cell_fits, cells, find, paper, table1, table_mixed
 from gedi.experiments import table_parts_robustness as table_parts
 from gedi.experiments.cells import Cell, cell_data
-from gedi.experiments.fig_clusters_steps_ablation_classes import toy_cell
-from gedi.experiments.fig_landscapes import draw_landscape
+from gedi.experiments.fig_clusters_steps_ablation_classes_landscapes import draw_landscape, toy_cell
 from gedi.experiments.image_cells import ROWS, image_cells
 from gedi.experiments.plots import figure, scatter_clusters
 from gedi.experiments.table1 import BestOf, setting_differences

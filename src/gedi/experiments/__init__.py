@@ -95,11 +95,11 @@ EXPERIMENTS: dict[str, Experiment] = {
     e.name: e
     for e in (
         Experiment("table1", "table1", laptop_seeds=5),
-        Experiment("fig-clusters", "fig_clusters_steps_ablation_classes"),
-        Experiment("fig-steps", "fig_clusters_steps_ablation_classes", laptop_seeds=5),
-        Experiment("fig-ablation", "fig_clusters_steps_ablation_classes", laptop_seeds=5),
-        Experiment("fig-classes", "fig_clusters_steps_ablation_classes", laptop_seeds=5),
-        Experiment("fig-landscapes", "fig_landscapes"),
+        Experiment("fig-clusters", "fig_clusters_steps_ablation_classes_landscapes"),
+        Experiment("fig-steps", "fig_clusters_steps_ablation_classes_landscapes", laptop_seeds=5),
+        Experiment("fig-ablation", "fig_clusters_steps_ablation_classes_landscapes", laptop_seeds=5),
+        Experiment("fig-classes", "fig_clusters_steps_ablation_classes_landscapes", laptop_seeds=5),
+        Experiment("fig-landscapes", "fig_clusters_steps_ablation_classes_landscapes"),
         Experiment("table-digits", "table_digits_mnist_methods_one_step", laptop_seeds=5),
         Experiment("table-mnist", "table_digits_mnist_methods_one_step"),
         Experiment("table2", "table2_3_probe_fid_ood"),
