@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-# gedi is imported where it is used: same_weights.py runs this file with revisions that lack some of its names.
+# gedi is imported inside functions: same_weights.py uses this file with earlier revisions of gedi on the path.
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "laptop"
 PEERS = ("torchebm", "umap-learn")

@@ -200,8 +200,10 @@ def main() -> int:
         help="only print the fingerprints of the gedi on the path (CASES: those of another revision, as JSON)",
     )
     args = parser.parse_args()
-    own = {} if args.child else cases()
-    chosen = json.loads(args.child) if args.child else {name: own[name] for name in own if args.only in name}
+    if args.child:  # an earlier revision may not have the registries that cases() reads
+        chosen = json.loads(args.child)
+    else:
+        chosen = {name: case for name, case in cases().items() if args.only in name}
     if args.child is not None:
         report(chosen, args.only)
         return 0
