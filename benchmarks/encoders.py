@@ -9,30 +9,23 @@ results/laptop/encoders.json.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from machine import origin
-from photos import RESULTS, classes, fit, splits
+from machine import RESULTS, arguments, origin, write
+from photos import classes, fit, splits
 
 from gedi.evaluation import knn_accuracy
 
-ENCODERS = {
-    "convnet, 128 features": ("convnet", 128),
-    "resnet8, 32 features": ("resnet8", 32),
-    "resnet8, 64 features": ("resnet8", 64),
-    "resnet8, 128 features": ("resnet8", 128),
-}
+ENCODERS = (("convnet", 128), ("resnet8", 32), ("resnet8", 64), ("resnet8", 128))  # and their features
 
 
 def trained(data: str, encoder: str, features: int, minutes: float, run: Path) -> dict[str, Any]:
     """Fit for about this many minutes, and measure."""
-    settings = {"encoder": encoder, "representation": features}
-    flags = [text for name, value in settings.items() for text in (f"--training.net.{name}", str(value))]
+    flags = ["--training.net.encoder", encoder, "--training.net.representation", str(features)]
     model = fit(data, minutes, 0, run, *flags)
     train, test = splits(data)
     h, h_test = (model.represent(part.x.reshape(len(part.x), -1)) for part in (train, test))
@@ -49,18 +42,20 @@ def trained(data: str, encoder: str, features: int, minutes: float, run: Path) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--data", default="cifar10")
     parser.add_argument("--minutes", type=float, default=3.0)
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         rows = {
-            name: trained(args.data, *encoder, args.minutes, Path(folder) / name.replace(", ", "-").replace(" ", "-"))
-            for name, encoder in ENCODERS.items()
+            f"{encoder}, {features} features": trained(
+                args.data, encoder, features, args.minutes, Path(folder) / f"{encoder}-{features}"
+            )
+            for encoder, features in ENCODERS
         }
     numbers = {"data": args.data, "minutes": args.minutes, "encoders": rows, "provenance": origin(10) | {"seed": 0}}
-    (RESULTS / "encoders.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    write(numbers, RESULTS / "encoders.json")
     print(json.dumps(numbers, indent=1))
 
 

@@ -5,6 +5,7 @@ All run on one thread; where our default uses more, it is measured as well.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import statistics
@@ -18,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from loops import Skipped
+from machine import ROOT, alternating, environment
 
-HERE = Path(__file__).resolve().parent
 DATA = ("moons", "circles", "digits", "curved", "mnist")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 SPECTRAL_ROWS = 20_000  # its k-nearest-neighbour graph is cheap, but beyond this its eigenvectors take minutes
@@ -47,9 +48,9 @@ def growth(repeats: int, skipped: Skipped, *, against: Path | None, quick: bool,
     """Time and peak memory for more and more rows of 8 features."""
     lines = []
     for rows in (500, 1000) if quick else SIZES:
-        who: dict[str, Run] = {"gedi": (HERE.parent, "gedi"), "GaussianMixture": (HERE.parent, "gmm")}
+        who: dict[str, Run] = {"gedi": (ROOT, "gedi"), "GaussianMixture": (ROOT, "gmm")}
         if rows <= SPECTRAL_ROWS:
-            who["SpectralClustering"] = (HERE.parent, "spectral")
+            who["SpectralClustering"] = (ROOT, "spectral")
         if against is not None and rows <= EARLIER_ROWS:
             who["gedi, earlier"] = (against, "gedi")
         options = ["mixture", "--rows", str(rows), *(["--preset", "smoke"] if quick else [])]
@@ -63,9 +64,9 @@ def growth(repeats: int, skipped: Skipped, *, against: Path | None, quick: bool,
 def devices(repeats: int, skipped: Skipped, *, quick: bool) -> list[dict[str, Any]]:
     """Iterations of step 2 on images: one process, two that share each batch, and two fits that share nothing.
 
-    Each process has one thread. The two fits show what this machine can gain at most: its cores share cache and memory,
-    and may be two threads of one core. Times are those of a long fit less a short one, so that what both do besides
-    their iterations (imports, the estimate, the report) cancels out.
+    Each process has one thread. The two fits show the most that this machine can gain: its cores share cache and
+    memory, and may be two threads of one core. Times are the difference between a long fit and a short one, so that
+    what both do besides iterating (imports, the estimate, the report) cancels out.
     """
     if not (Path(os.environ.get("GEDI_DATA", "")) / "cifar10.npz").is_file():
         skipped.append("two devices: there is no cifar10.npz in $GEDI_DATA")
@@ -88,7 +89,7 @@ def _seconds_of_images(processes: int, fits: int, iterations: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "gedi", "fit", "cifar10", "--n-clusters", "10", "--devices", str(processes)]
         command += ["--training.step1.iterations", "0", "--training.step2.iterations", str(iterations)]
-        options = {"env": _environment(HERE.parent), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        options = {"env": environment(ROOT), "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         began = time.perf_counter()
         started = [subprocess.Popen([*command, "--out", f"{folder}/{i}"], **options) for i in range(fits)]
         if any(process.wait() for process in started):
@@ -97,23 +98,21 @@ def _seconds_of_images(processes: int, fits: int, iterations: int) -> float:
 
 
 def imports(repeats: int) -> list[dict[str, Any]]:
-    """Seconds of an import in a fresh process, less those of starting Python."""
+    """Seconds of an import in a fresh process, minus those that Python takes to start."""
     codes = {"python": "pass", "import torch": "import torch", "from gedi import GEDI": "from gedi import GEDI"}
     codes["import sklearn.cluster"] = "import sklearn.cluster"
-    times: dict[str, list[float]] = {name: [] for name in codes}
-    for _ in range(repeats):
-        for name, code in codes.items():
-            began = time.perf_counter()
-            subprocess.run([sys.executable, "-c", code], env=_environment(HERE.parent), check=True)
-            times[name].append(time.perf_counter() - began)
-    empty = statistics.median(times.pop("python"))
-    return [{"what": name, "value": statistics.median(found) - empty, "unit": "s"} for name, found in times.items()]
+
+    def started(code: str) -> Callable[[], object]:
+        return lambda: subprocess.run([sys.executable, "-c", code], env=environment(ROOT), check=True)
+
+    found = alternating({name: started(code) for name, code in codes.items()}, repeats)
+    empty = found.pop("python")
+    return [{"what": name, "value": (taken - empty) / 1000, "unit": "s"} for name, taken in found.items()]
 
 
 def answers(repeats: int, rows: int) -> list[dict[str, Any]]:
     """Reading the settings of a run, and predicting."""
     import numpy as np
-    from machine import alternating
     from sklearn.datasets import make_moons
 
     from gedi import GEDI
@@ -121,11 +120,8 @@ def answers(repeats: int, rows: int) -> list[dict[str, Any]]:
 
     model = GEDI(n_clusters=2, preset="smoke", random_state=0).fit(make_moons(500, random_state=0)[0])
     x = np.random.default_rng(0).normal(size=(rows, 2))
-    functions: dict[str, Callable[[], object]] = {
-        "settings": lambda: configure(None, "gedi", {"step1.iterations": 10}, n_features=2),
-        "predict": lambda: model.predict(x),
-    }
-    found = alternating(functions, repeats)
+    settings = functools.partial(configure, None, "gedi", {"step1.iterations": 10}, n_features=2)
+    found = alternating({"settings": settings, "predict": lambda: model.predict(x)}, repeats)
     return [
         {"what": "reading and checking all settings", "value": found["settings"], "unit": "ms"},
         {"what": "predict, 2 features, preset smoke", "value": 1000 * rows / found["predict"], "unit": "rows/s"},
@@ -133,19 +129,19 @@ def answers(repeats: int, rows: int) -> list[dict[str, Any]]:
 
 
 def _entrants(name: str, skipped: Skipped, against: Path | None) -> dict[str, Run]:
-    found: dict[str, Run] = {"gedi": (HERE.parent, "gedi")}
+    found: dict[str, Run] = {"gedi": (ROOT, "gedi")}
     if against is not None:
         found["gedi, earlier"] = (against, "gedi")
     if name == "mnist":
-        found[OWN_THREADS] = (HERE.parent, "gedi")
+        found[OWN_THREADS] = (ROOT, "gedi")
         skipped.append(f"SpectralClustering on MNIST: more than {SPECTRAL_ROWS:,} rows")
         skipped.append(f"GaussianMixture on MNIST: more than {GMM_FEATURES} features")
         if find_spec("umap"):
-            found["UMAP + k-means"] = (HERE.parent, "umap")
+            found["UMAP + k-means"] = (ROOT, "umap")
         else:
             skipped.append("UMAP + k-means on MNIST: umap-learn is not installed (pip install 'gedi-ssl[peers]')")
         return found
-    return found | {"SpectralClustering": (HERE.parent, "spectral"), "GaussianMixture": (HERE.parent, "gmm")}
+    return found | {"SpectralClustering": (ROOT, "spectral"), "GaussianMixture": (ROOT, "gmm")}
 
 
 def _alternating(
@@ -169,19 +165,10 @@ def _alternating(
 
 
 def _fit(source: Path, words: list[str], limit: float, *, one_thread: bool) -> dict[str, float]:
-    command = [sys.executable, str(HERE / "one_fit.py"), *words]
-    env = _environment(source, one_thread=one_thread)
+    command = [sys.executable, str(ROOT / "benchmarks" / "one_fit.py"), *words]
+    env = environment(source, one_thread=one_thread)
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=limit, cwd=source)
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def _environment(source: Path, *, one_thread: bool = True) -> dict[str, str]:
-    one = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")}
-    if not one_thread:
-        one = {}
-    # The existing path stays, after our own code: peers may be installed there.
-    path = os.pathsep.join([str(source / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return os.environ | one | {"PYTHONPATH": path}
 
 
 def _last_line(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Algorithm 2 of the paper in plain PyTorch, line by line: what an iteration costs without any optimisation.
 
 Sizes, weights and constants are those of the paper (Appendix G); beta, the temperatures and the iterations of Sinkhorn,
-which it does not give, are those of our preset `paper`. It is here for its time, not for its results.
+which it does not give, are those of our preset `paper`. It is here to be timed, not for its results.
 """
 
 from __future__ import annotations

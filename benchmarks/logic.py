@@ -6,9 +6,7 @@ deepproblog`, whose torchvision is not needed here).
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import os
 import tempfile
 import time
@@ -19,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.table import Table
+from machine import arguments, show, write
 
-from gedi.logic import Categorical, Constraint, Expression, Formula, all_different, conjunction
+from gedi.experiments import plots
+from gedi.logic import Categorical, Constraint, Expression, all_different, conjunction
 from gedi.runs import provenance
 
 PROGRAM = """
@@ -159,7 +157,7 @@ def crossing(batch: int) -> list[dict[str, float]]:
     rules = {
         "different": lambda n: all_different(*v[:n]),
         "sum": lambda n: sum(v[1:n], start=1 * v[0]) == 4 * n,
-        "ordered": lambda n: all_ordered(v[:n]),
+        "ordered": lambda n: conjunction(left <= right for left, right in itertools.pairwise(v[:n])),
     }
     for name, rule in rules.items():
         for n in (2, 3, 4, 5):
@@ -169,17 +167,8 @@ def crossing(batch: int) -> list[dict[str, float]]:
     return lines
 
 
-def all_ordered(v: list[Categorical]) -> Formula:
-    return conjunction(left <= right for left, right in itertools.pairwise(v))
-
-
 def draw(lines: list[dict[str, float]], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, ((left, right),) = plots.figure(1, 2, width=4.5, height=3.4)
     digits = [line["digits"] for line in lines]
     left.plot(digits, [line["compile_s"] for line in lines], "o-", label="compile")
     left.plot(digits, [line["from_cache_s"] for line in lines], "s--", label="from the cache")
@@ -189,8 +178,8 @@ def draw(lines: list[dict[str, float]], path: Path) -> None:
     right.set(xlabel="digits per number", ylabel="ms, batch 64", ylim=(0, None))
     for axis in (left, right):
         axis.legend(frameon=False)
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+        plots.quiet(axis)
+    plots.save(figure, path)
 
 
 def measure() -> dict[str, Any]:
@@ -216,32 +205,22 @@ def measure() -> dict[str, Any]:
     return numbers
 
 
-def show(numbers: dict[str, Any]) -> None:
-    console = Console()
-    for title, found in numbers.items():
-        if isinstance(found, float):
-            console.print(f"{title}: {found:.3g}")
-            continue
-        rows = found if isinstance(found, list) else [{"what": name, "ms": value} for name, value in found.items()]
-        table = Table(*rows[0], title=title)
-        for row in rows:
-            table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
-        console.print(table)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments(__doc__)
     parser.add_argument("--out", type=Path, help="folder for logic.json and logic-growth.png")
     args = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:  # an empty cache, so that compilation is measured
         os.environ["GEDI_CACHE"] = folder
         numbers = measure()
-    show(numbers)
+    for title, found in numbers.items():
+        if isinstance(found, float):
+            print(f"{title}: {found:.3g}")
+        else:
+            lines = found if isinstance(found, list) else [{"what": name, "ms": value} for name, value in found.items()]
+            show(title, lines)
     if args.out:
-        args.out.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(numbers | {"provenance": provenance()}, indent=2)
-        (args.out / "logic.json").write_text(text + "\n")
+        write(numbers | {"provenance": provenance()}, args.out / "logic.json")
         draw(numbers["growth with digits, batch 64, the sum given"], args.out / "logic-growth.png")
 
 

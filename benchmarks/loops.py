@@ -30,7 +30,7 @@ def measure(repeats: int, skipped: Skipped) -> list[dict[str, Any]]:
 
 
 def against(what: str, times: dict[str, float]) -> list[dict[str, Any]]:
-    """One line per peer: how many times our time theirs is."""
+    """One line per peer: their time as a multiple of ours."""
     ours = times.pop("ours")
     return [
         {"what": what, "beside": name, "their time / ours": theirs / ours, "ours, ms": ours, "theirs, ms": theirs}

@@ -1,21 +1,34 @@
-"""This machine, and times on it that can be compared: alternating, medians, one thread."""
+"""What the benchmarks share: this machine, times on it that can be compared, other revisions, tables and files."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import platform
 import statistics
+import subprocess
 import time
-from collections.abc import Callable, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gedi.runs import provenance
-
+# gedi is imported inside functions: same_weights.py uses this file with earlier revisions of gedi on the path.
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "results" / "laptop"
 PEERS = ("torchebm", "umap-learn")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def arguments(description: str | None) -> argparse.ArgumentParser:
+    """A parser whose --help shows a script's docstring as it is written."""
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+# ---- times ----
 
 
 def alternating(functions: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
@@ -39,9 +52,10 @@ def sgemm_peak(repeats: int, size: int = 1024) -> float:
 
 def origin(repeats: int) -> dict[str, Any]:
     """When, on what machine and with which versions the numbers were measured."""
-    made = provenance()
-    peak = sgemm_peak(repeats)
-    made["versions"] |= {name: found for name in PEERS if (found := version_of(name))}
+    from gedi.runs import provenance
+
+    made, peak = provenance(), sgemm_peak(repeats)
+    made["versions"] |= {found.name: found.version for found in distributions() if found.name in PEERS}
     made["machine"] = f"{cpu_model()}, {os.cpu_count()} cores, 1 thread used, {peak:.0f} GFlop/s of sgemm"
     made["sgemm_gflops"] = peak
     return made
@@ -55,8 +69,38 @@ def cpu_model() -> str:
         return platform.processor() or platform.machine()
 
 
-def version_of(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+# ---- other revisions ----
+
+
+def checkout(revision: str, folder: Path) -> Path:
+    """The files of a revision, in ``folder``."""
+    archive = subprocess.run(["git", "-C", str(ROOT), "archive", revision], stdout=subprocess.PIPE, check=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder
+
+
+def environment(source: Path, *, one_thread: bool = True) -> dict[str, str]:
+    """The variables of a process that imports the gedi of a checkout."""
+    # The existing path stays, after the checkout's code: peers may be installed there.
+    path = os.pathsep.join([str(source / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.environ | (dict.fromkeys(THREADS, "1") if one_thread else {}) | {"PYTHONPATH": path}
+
+
+# ---- what is shown and kept ----
+
+
+def show(title: str, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Print a table, one row per line."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*lines[0], title=title)
+    for line in lines:
+        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in line.values()))
+    Console().print(table)
+
+
+def write(numbers: Mapping[str, Any], path: Path) -> None:
+    """Write numbers as JSON; the folder is made if necessary."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(numbers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

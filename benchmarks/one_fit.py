@@ -52,7 +52,7 @@ def mixture(n: int, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
 
 
 def curved(n: int, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Ten bent sheets of two dimensions in d, with noise: the means say little about them."""
+    """Ten bent two-dimensional sheets in d dimensions, with noise: their means say little about them."""
     y = rng.integers(0, 10, n)
     place = rng.uniform(-1, 1, (n, 2))
     bent = np.stack([place[:, 0], place[:, 1], place[:, 0] ** 2, place[:, 0] * place[:, 1], np.sin(3 * place[:, 1])], 1)

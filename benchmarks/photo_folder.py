@@ -8,8 +8,6 @@ The files are made from the images of CIFAR-10 and CIFAR-100. Writes results/lap
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 import subprocess
 import sys
@@ -18,8 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from machine import origin
-from photos import RESULTS
+from machine import RESULTS, arguments, origin, write
 from PIL import Image
 
 from gedi import data as gedi_data
@@ -36,7 +33,7 @@ def write_photographs(count: int, folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--minutes", type=float, default=3.0)
     args = parser.parse_args()
@@ -48,12 +45,11 @@ def main() -> None:
         began = time.monotonic()
         subprocess.run([sys.executable, "-m", "gedi", *command, "--out", str(Path(folder) / "run")], check=True)
         seconds = time.monotonic() - began
-    # Of all ended children, the largest: the fit.
+    # The largest of all finished child processes, which is the fit.
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     found = {"images": args.images, "minutes": args.minutes, "seconds": seconds, "peak_bytes": peak}
     found["provenance"] = origin(10)
-    path = RESULTS / "photo-folder.json"
-    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(found, RESULTS / "photo-folder.json")
     print(f"{args.images:,} images: {peak / 1e9:.2f} GB at most, {seconds:.0f} s, report included")
 
 

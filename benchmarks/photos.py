@@ -1,4 +1,4 @@
-"""What does a default fit of photographs learn in the minutes it is given? Everything we measure of images, after it.
+"""What does a default fit learn from photographs in a given number of minutes? All our measures of images.
 
     python benchmarks/photos.py cifar10 --minutes 20
     python benchmarks/photos.py cifar100 --minutes 20            # 20 clusters, judged by the 20 superclasses
@@ -9,7 +9,6 @@ Labels are used only after the fit. Adds a line to results/laptop/photos.json an
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import origin
-from same_weights import ROOT
+from machine import RESULTS, arguments, origin, write
 
 from gedi import data as gedi_data
 from gedi import runs
@@ -27,20 +25,18 @@ from gedi.data import Dataset
 from gedi.evaluation import clustering_scores, knn_accuracy, linear_probe
 from gedi.experiments.cell_fits import kmeans_labels
 from gedi.experiments.cells import Cell, CellData
-from gedi.experiments.image_cells import IMAGES_SHOWN, drawn, of_foreign, of_samples
+from gedi.experiments.image_cells import IMAGES_SHOWN, TITLES, drawn, of_foreign, of_samples
 from gedi.experiments.plots import image_panels, save
 from gedi.training.model import TrainedModel
 
-RESULTS = ROOT / "results" / "laptop"
 CLUSTERS = {"svhn": 10, "cifar10": 10, "cifar100": 20}
-TITLES = {"svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 SCORES = ("NMI", "AMI", "accuracy", "probe", "kNN", "k-means NMI", "k-means AMI")
 NOTES = [
-    "Scores on the test set. The probe is a linear classifier on enc(x), and kNN are 20 neighbours by cosine; both "
-    "learn from the labels of the training images after the fit. k-means is that of the pixels.",
+    "Scores on the test set. The probe is a linear classifier on enc(x), and kNN uses 20 neighbours by cosine; both "
+    "learn from the labels of the training images after the fit. k-means is run on the pixels.",
     "CIFAR-100: 20 clusters, compared with its 20 superclasses.",
     "AUROC by typicality: test images against those of the other data sets.",
-    "On one core, beside other work; 'minutes' is wall time.",
+    "On one core, while other work was running; 'minutes' is wall time.",
 ]
 # The superclass of each of CIFAR-100's classes, in the alphabetical order of their names.
 # fmt: off
@@ -102,7 +98,7 @@ def measured(data: str, model: TrainedModel, seed: int, picture: Path | None = N
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("data", choices=CLUSTERS)
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=0)
@@ -120,7 +116,7 @@ def main() -> None:
     fits = json.loads(path.read_text(encoding="utf-8"))["fits"] if path.is_file() else {}
     name = f"{TITLES[args.data]}, {images:,} images, {args.minutes:g} minutes, seed {args.seed}"
     fits[", ".join([name, " ".join(flags)]) if flags else name] = line
-    path.write_text(json.dumps(as_table(fits), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(as_table(fits), path)
     print(json.dumps({key: value for key, value in line.items() if key != "provenance"}, indent=1))
 
 

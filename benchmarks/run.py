@@ -12,21 +12,17 @@ Without --quick the numbers are written to results/laptop/bench.json, where docs
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
 import tempfile
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fits
 import loops
 import torch
-from machine import origin
-from rich.console import Console
-from rich.table import Table
-from same_weights import ROOT, checkout
+from machine import RESULTS, arguments, checkout, origin, show, write
+
+from gedi.experiments import plots
 
 PARTS = {
     "loops": "Inner loops",
@@ -35,7 +31,6 @@ PARTS = {
     "devices": "Two processes on images",
     "imports": "Imports and answers",
 }
-RESULTS = ROOT / "results" / "laptop"
 
 
 def measure(args: argparse.Namespace, against: Path | None) -> dict[str, Any]:
@@ -43,61 +38,30 @@ def measure(args: argparse.Namespace, against: Path | None) -> dict[str, Any]:
     calls = 3 if args.quick else 100
     repeats = args.repeats or (1 if args.quick else 3)
     whole = {"against": against, "quick": args.quick, "limit": args.limit}
-    numbers: dict[str, Any] = {}
-    for part in args.only:
-        if part == "loops":
-            numbers[part] = loops.measure(calls, skipped)
-        elif part == "fits":
-            numbers[part] = fits.measure(repeats, skipped, **whole)
-        elif part == "growth":
-            numbers[part] = fits.growth(repeats, skipped, **whole)
-        elif part == "devices":
-            numbers[part] = fits.devices(repeats, skipped, quick=args.quick)
-        else:
-            numbers[part] = fits.imports(repeats) + fits.answers(repeats, 1_000 if args.quick else 100_000)
+    ways = {
+        "loops": lambda: loops.measure(calls, skipped),
+        "fits": lambda: fits.measure(repeats, skipped, **whole),
+        "growth": lambda: fits.growth(repeats, skipped, **whole),
+        "devices": lambda: fits.devices(repeats, skipped, quick=args.quick),
+        "imports": lambda: fits.imports(repeats) + fits.answers(repeats, 1_000 if args.quick else 100_000),
+    }
+    numbers = {part: ways[part]() for part in args.only}
     made = origin(2 if args.quick else 10)
     made |= {"against": args.against, "repeats": repeats, "quick": args.quick}
     return {**numbers, "skipped": [{"what was not measured": reason} for reason in skipped], "provenance": made}
 
 
-def show(numbers: dict[str, Any]) -> None:
-    console = Console()
-    for part, lines in numbers.items():
-        if isinstance(lines, list) and lines:
-            table = Table(*lines[0], title=PARTS.get(part, part))
-            for line in lines:
-                table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in line.values()))
-            console.print(table)
-    console.print(numbers["provenance"]["machine"])
-
-
 def draw(lines: list[dict[str, Any]], path: Path) -> None:
     """Time and memory against the number of rows."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    for axis, column in zip(axes, ("seconds", "peak memory, MB"), strict=True):
+    figure, axes = plots.figure(1, 2, width=4.5, height=3.4)
+    for axis, column in zip(axes[0], ("seconds", "peak memory, MB"), strict=True):
         for who in dict.fromkeys(line["who"] for line in lines):
             own = [line for line in lines if line["who"] == who]
             axis.plot([line["rows"] for line in own], [line[column] for line in own], "o-", label=who)
         axis.set(xlabel="rows of 8 features", ylabel=column, xscale="log", yscale="log")
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-
-
-@contextlib.contextmanager
-def earlier(revision: str | None) -> Iterator[Path | None]:
-    """The files of a revision, while they are needed."""
-    if revision is None:
-        yield None
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        yield checkout(revision, Path(folder))
+        plots.quiet(axis)
+    axes[0, 0].legend(frameon=False)
+    plots.save(figure, path)
 
 
 def parts(text: str) -> list[str]:
@@ -108,23 +72,25 @@ def parts(text: str) -> list[str]:
 
 
 def main(words: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--only", type=parts, default=list(PARTS), metavar="PARTS", help=f"some of {','.join(PARTS)}")
     parser.add_argument("--against", metavar="REV", help="an earlier revision of gedi to compare with")
     parser.add_argument("--repeats", type=int, help="fits of each kind (default: 3)")
-    parser.add_argument("--limit", type=float, default=3600.0, help="seconds after which a fit is given up")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, only to see that everything runs")
+    parser.add_argument("--limit", type=float, default=3600.0, help="seconds after which a fit is abandoned")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, only to check that everything runs")
     parser.add_argument("--out", type=Path, help="folder to write to (default: results/laptop; nowhere with --quick)")
     args = parser.parse_args(words)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # the paper's settings rightly cause some
-    with earlier(args.against) as source:
-        numbers = measure(args, source)
-    show(numbers)
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = measure(args, checkout(args.against, Path(folder)) if args.against else None)
+    for part, lines in numbers.items():
+        if isinstance(lines, list) and lines:
+            show(PARTS.get(part, part), lines)
+    print(numbers["provenance"]["machine"])
     out = args.out or (None if args.quick else RESULTS)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "bench.json").write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+        write(numbers, out / "bench.json")
         if numbers.get("growth"):
             draw(numbers["growth"], out / "bench-growth.png")
 

@@ -11,10 +11,8 @@ fits are cached by settings. Exit code 1 if anything differs.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,7 +20,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+from machine import ROOT, arguments, checkout, environment
+
 SHORT = {
     "step1.iterations": 12,
     "step2.iterations": 16,
@@ -31,25 +30,7 @@ SHORT = {
     "sampler.buffer_size": 100,
 }
 NO_STEP1 = {"step1.iterations": 0}
-METHODS = {
-    "gedi": {},
-    "gedi-1": NO_STEP1,
-    "jem": {"step2.iterations": 0},
-    "swav": NO_STEP1,
-    "barlow": NO_STEP1,
-    "vicreg": NO_STEP1,
-    "w-mse": NO_STEP1,
-    "simclr": NO_STEP1,
-    "protocpc": NO_STEP1,
-    "ebclr": NO_STEP1,
-}
 ONE_HEAD = {"net.head": "projector", "heads.random": 1, "heads.starts": [], "heads.neutral": 0}
-KINDS = {
-    "generative": ("energy", "contrastive", "logsumexp", "flow", "vae"),
-    "clustering": ("sinkhorn", "prior", "kmeans"),
-    "negative_free": ("gaussian", "corinfomax", "mec", "barlow", "vicreg", "w-mse"),
-    "contrastive": ("infonce", "nt-xent", "protocpc"),
-}
 VARIANTS: dict[str, dict[str, Any]] = {
     "two heads": {"heads.random": 2},
     "two encoders": {"net.two_encoders": True},
@@ -64,7 +45,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def cases() -> dict[str, dict[str, Any]]:
-    """Arguments of `GEDI` and the data's name, by the case's name."""
+    """Arguments of `GEDI` and the data's name, by the case's name: all methods, and all terms but constraints."""
+    from gedi.objectives.term import kinds
+    from gedi.training.config import TrainingConfig
+    from gedi.training.methods import METHODS, with_method
+    from gedi.training.state import TRAINED
+
     found: dict[str, dict[str, Any]] = {}
 
     def add(name: str, data: str, changes: dict[str, Any], **options: Any) -> None:
@@ -81,12 +67,14 @@ def cases() -> dict[str, dict[str, Any]]:
         data = "grey" if name == "mnist" else "pictures"
         narrow = {"net.representation": 8, "net.embedding": 8, "sampler.steps": 2, "dam.steps": 2}
         add(f"preset paper-{name}", data, narrow, preset=f"paper-{name}")
-    for method, changes in METHODS.items():
+    for method in METHODS:
+        config = with_method(TrainingConfig(), method)
+        changes = {f"{stage}.iterations": 0 for stage in TRAINED if not getattr(config, stage).iterations}
         add(f"method {method}, toy", "moons", changes, method=method)
         if method not in ("gedi", "gedi-1"):
             add(f"method {method}, digits", "digits", changes, method=method)
-    for family, kinds in KINDS.items():
-        for kind in kinds:
+    for family, members in kinds().items():
+        for kind in members if family != "symbolic" else ():
             needed = ONE_HEAD | {"objective.clustering.dam": 0.0} if kind == "kmeans" else {}
             changes = {f"objective.{family}.kind": kind} | needed
             add(f"term {family}.{kind}", "moons", changes, preset="smoke")
@@ -172,51 +160,52 @@ def published_keys() -> dict[str, str]:
     return keys
 
 
-def report(only: str) -> None:
-    """Run all cases with the gedi on the path; one JSON line each."""
+def report(chosen: dict[str, dict[str, Any]], only: str) -> None:
+    """Run the chosen cases with the gedi on the path; one JSON line each."""
     import torch
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    for name, case in cases().items():
-        if only in name:
-            try:
-                found = fit(**case)
-            except Exception as error:
-                found = f"{type(error).__name__}: {error}"
-            print(json.dumps([name, found]), flush=True)
+    for name, case in chosen.items():
+        try:
+            found = fit(**case)
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+        print(json.dumps([name, found]), flush=True)
     if not only or "cells" in only:
         for name, found in published_keys().items():
             if only in name:
                 print(json.dumps([name, found]), flush=True)
 
 
-def run(source: Path, only: str) -> dict[str, str]:
-    """Fingerprints of all cases, by the code in ``source``."""
-    environment = os.environ | {"PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, "--child", "--only", only]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, cwd=source)
+def run(source: Path, chosen: dict[str, dict[str, Any]], only: str) -> dict[str, str]:
+    """Fingerprints of the chosen cases, by the code in ``source``."""
+    command = [sys.executable, __file__, "--child", json.dumps(chosen), "--only", only]
+    done = subprocess.run(command, env=environment(source), stdout=subprocess.PIPE, text=True, check=True, cwd=source)
     return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
-def checkout(revision: str, folder: Path) -> Path:
-    """The files of a revision, in ``folder``."""
-    archive = subprocess.run(["git", "-C", str(ROOT), "archive", revision], stdout=subprocess.PIPE, check=True)
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
-    return folder
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument(
         "before", nargs="?", help="revision to compare with, or a file with the lines that --child printed for it"
     )
     parser.add_argument("after", nargs="?", help="default: the working tree")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains this")
-    parser.add_argument("--child", action="store_true", help="only print the fingerprints of the gedi on the path")
+    parser.add_argument(
+        "--child",
+        nargs="?",
+        const="",
+        metavar="CASES",
+        help="only print the fingerprints of the gedi on the path (CASES: those of another revision, as JSON)",
+    )
     args = parser.parse_args()
-    if args.child:
-        report(args.only)
+    if args.child:  # an earlier revision may not have the registries that cases() reads
+        chosen = json.loads(args.child)
+    else:
+        chosen = {name: case for name, case in cases().items() if args.only in name}
+    if args.child is not None:
+        report(chosen, args.only)
         return 0
     if args.before is None:
         parser.error("give the revision to compare with")
@@ -225,15 +214,12 @@ def main() -> int:
             kept = dict(json.loads(line) for line in Path(args.before).read_text(encoding="utf-8").splitlines())
             before = {name: found for name, found in kept.items() if args.only in name}
         else:
-            before = run(checkout(args.before, Path(one)), args.only)
-        after = run(ROOT if args.after is None else checkout(args.after, Path(two)), args.only)
+            before = run(checkout(args.before, Path(one)), chosen, args.only)
+        after = run(ROOT if args.after is None else checkout(args.after, Path(two)), chosen, args.only)
     different = [name for name in before | after if before.get(name) != after.get(name)]
     for name in before | after:
-        mark = "DIFFERS" if name in different else "same   "
-        print(
-            f"{mark}  {name:34} {before.get(name, '-')[:60]}"
-            + (f"  now {after.get(name, '-')[:200]}" * (name in different))
-        )
+        mark, now = ("DIFFERS", f"  now {after.get(name, '-')[:200]}") if name in different else ("same   ", "")
+        print(f"{mark}  {name:34} {before.get(name, '-')[:60]}{now}")
     print(f"{len(before | after) - len(different)} the same, {len(different)} different")
     return 1 if different else 0
 

@@ -11,7 +11,6 @@ Writes results/laptop/samples-DATA.json and .png.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -20,10 +19,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from machine import origin
-from same_weights import ROOT, checkout
+from machine import RESULTS, ROOT, arguments, checkout, environment, origin, write
 
-RESULTS = ROOT / "results" / "laptop"
 COUNT = 1000
 DRAW = """
 import sys, warnings, numpy as np, torch
@@ -40,14 +37,13 @@ np.save(sys.argv[2], np.rint(np.clip(drawn, 0, 255)).astype(np.uint8))
 
 def draw(source: Path, data: Path, out: Path) -> np.ndarray:
     """Samples of the gedi in ``source`` after a default fit, [n, H, W] or [n, H, W, C], as bytes."""
-    path = os.pathsep.join([str(source / "src"), os.environ.get("PYTHONPATH", "")])  # what that revision needs, too
-    env = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, "-c", DRAW.format(count=COUNT), str(data), str(out)], env=env, check=True)
+    command = [sys.executable, "-c", DRAW.format(count=COUNT), str(data), str(out)]
+    subprocess.run(command, env=environment(source), check=True)
     return np.load(out)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("against")
     parser.add_argument("--data", default="mnist", choices=["mnist", "svhn"])
     args = parser.parse_args()
@@ -80,7 +76,7 @@ def main() -> None:
         "times closer to the floor": above[args.against] / above["gedi"],
         "provenance": origin(10) | {"against": args.against, "seed": 0},
     }
-    (RESULTS / f"samples-{args.data}.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    write(numbers, RESULTS / f"samples-{args.data}.json")
     Image.fromarray(tiled(samples["gedi"][:100], 10, gap=0).squeeze()).save(RESULTS / f"samples-{args.data}.png")
     print(json.dumps(numbers, indent=1))
 

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from gedi.objectives.term import kinds
+from gedi.training.methods import METHODS
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -18,8 +21,9 @@ def bench():
     import literal
     import loops
     import run
+    import same_weights
 
-    yield {"fits": fits, "literal": literal, "loops": loops, "run": run}
+    yield {"fits": fits, "literal": literal, "loops": loops, "run": run, "same_weights": same_weights}
     sys.path[:] = before
 
 
@@ -53,3 +57,16 @@ def test_the_picture_of_growth_and_the_names_of_parts(bench, tmp_path):
     assert (tmp_path / "growth.png").stat().st_size > 1000
     with pytest.raises(SystemExit):
         bench["run"].main(["--only", "loops,nothing"])
+
+
+def test_every_method_and_every_kind_of_term_is_compared_bit_for_bit(bench):
+    cases = bench["same_weights"].cases()
+    assert {f"method {name}, toy" for name in METHODS} <= cases.keys()
+    assert {f"term {family}.{kind}" for family in kinds() for kind in kinds()[family] if family != "symbolic"} <= set(
+        cases
+    )
+    assert (
+        cases["method jem, toy"]["training"]["step2.iterations"]
+        == 0
+        < cases["preset toy"]["training"]["step2.iterations"]
+    )

@@ -17,9 +17,9 @@ from gedi.errors import ConfigError, DataError
 from gedi.experiments import EXPERIMENTS, budget, cell_fits, cells, find, paper, table1, table_mixed
 from gedi.experiments import table_parts_robustness as table_parts
 from gedi.experiments.cells import Cell, cell_data
-from gedi.experiments.fig_landscapes import draw_landscape
+from gedi.experiments.fig_clusters_steps_ablation_classes_landscapes import draw_landscape, toy_cell
 from gedi.experiments.image_cells import ROWS, image_cells
-from gedi.experiments.plots import in_order_of_appearance
+from gedi.experiments.plots import figure, scatter_clusters
 from gedi.experiments.table1 import BestOf, setting_differences
 from gedi.experiments.table_parts_robustness import VARIANTS
 from gedi.experiments.table_stability_divergence import counts_of_runs
@@ -150,7 +150,7 @@ def test_the_best_of_several_fits_is_that_with_the_lowest_objective(monkeypatch)
 def test_table1_has_the_papers_data_settings_and_iterations():
     data = cell_data(table1.cells_of_row(LAPTOP, "circles", "literal")[0])
     assert len(data.x_train) == 400 and np.linalg.norm(data.x_train, axis=1).mean() == pytest.approx(2.25, abs=0.05)
-    config = {row: table1.cells_of_row(LAPTOP, "moons", row)[0].config() for row in table1.PRINTED}
+    config = {row: table1.cells_of_row(LAPTOP, "moons", row)[0].config() for row in ("jem", "swav", *table1.OF_GEDI)}
     literal, jem, swav = config["literal"], config["jem"], config["swav"]
     assert (literal.step1.iterations, literal.step2.iterations, literal.step1.batch_size) == (7000, 7000, 400)
     assert (jem.step1.iterations, jem.step1.betas, jem.net.representation) == (7000, (0.0, 0.9), 1)
@@ -294,7 +294,12 @@ def test_draw_landscape_in_one_call(tmp_path):
 
 
 def test_equal_partitions_get_equal_colours():
-    assert in_order_of_appearance(np.array([2, 2, 0, 1, 0])).tolist() == [0, 0, 1, 2, 1]
+    _, ((one, other),) = figure(1, 2)
+    x = np.arange(10.0).reshape(5, 2)
+    scatter_clusters(one, x, np.array([2, 2, 0, 1, 0]))
+    scatter_clusters(other, x, np.array([0, 0, 1, 2, 1]))
+    seen = [[(c.get_offsets().tolist(), c.get_facecolor().tolist()) for c in axes.collections] for axes in (one, other)]
+    assert seen[0] == seen[1] and len(seen[0]) == 3
 
 
 def test_cells_share_the_name_of_their_settings_only_if_they_share_the_settings():
@@ -310,8 +315,8 @@ def test_cells_share_the_name_of_their_settings_only_if_they_share_the_settings(
 def test_at_the_paper_scale_jem_and_swav_have_the_papers_settings_without_the_guard():
     smoke, laptop, full = (budget(scale, 1, laptop_seeds=1) for scale in ("smoke", "laptop", "paper"))
     for row in ("jem", "swav"):
-        cells = [table1.toy_cells(scale, "moons", row)[0] for scale in (smoke, laptop, full)]
-        assert [(cell.preset, cell.guarded) for cell in cells] == [("smoke", True), (None, True), ("paper", False)]
+        found = [cells.cells_of(scale, toy_cell(scale, "moons", row))[0] for scale in (smoke, laptop, full)]
+        assert [(cell.preset, cell.guarded) for cell in found] == [("smoke", True), (None, True), ("paper", False)]
 
 
 def test_a_template_becomes_one_cell_per_seed():

@@ -9,7 +9,8 @@ import torch
 from matplotlib.image import imread
 
 from gedi.data import Scaler, load
-from gedi.experiments import cell_fits, fig_landscapes, image_cells
+from gedi.experiments import cell_fits, image_cells
+from gedi.experiments import fig_clusters_steps_ablation_classes_landscapes as figures
 from gedi.experiments.cell_fits import of_representation, some
 from gedi.experiments.cells import Cell, CellData, cell_data
 from gedi.experiments.image_cells import ImageCell, measure_images, of_foreign, of_image_fit, of_samples
@@ -69,13 +70,14 @@ def test_everything_is_measured(oracle, tmp_path):
     json.dumps(numbers)
 
 
-def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(oracle, monkeypatch):
+def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(oracle, tmp_path, monkeypatch):
     def fit(cell, data):
         return np.zeros_like(data.y_test), {"config": {}}, oracle
 
     oracle.has_clusters = False
     monkeypatch.setattr(cell_fits, "_fit_gedi", fit)
-    measured = measure_images(ImageCell("svhn", 10, method="jem", preset="smoke", rows=300))
+    monkeypatch.setattr(cell_fits, "_keep", lambda model, folder: None)
+    measured = measure_images(ImageCell("svhn", 10, method="jem", preset="smoke", rows=300), out=tmp_path)
     assert measured["nmi"] == measured["accuracy"] == pytest.approx(1.0)
     assert len(measured["labels"]) == 300 and len(set(measured["labels"])) == 10
 
@@ -111,10 +113,10 @@ def test_walks_that_end_in_another_cluster_are_counted(monkeypatch):
     ends = np.array(
         [[[-1.0, 0.0], [-2.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], [[1, 0], [-1, 0]]]
     )
-    monkeypatch.setattr(fig_landscapes, "walk_paths", lambda model, x, n, seed: ends)
+    monkeypatch.setattr(figures, "walk_paths", lambda model, x, n, seed: ends)
     model = SimpleNamespace(predict=lambda x: (x[:, 0] > 0).astype(int))
     data = CellData(np.zeros((4, 2)), np.zeros((4, 2)), np.zeros(4, dtype=int))
-    assert fig_landscapes.of_walks(Cell("moons", 2), model, data) == {"walk_crossing": 0.5}
+    assert figures.of_walks(Cell("moons", 2), model, data) == {"walk_crossing": 0.5}
 
 
 def test_foreign_images_are_those_of_the_two_other_test_sets(oracle):

@@ -5,7 +5,7 @@ import pytest
 
 from gedi.errors import DataError
 from gedi.experiments import EXPERIMENTS
-from gedi.experiments.table_anomaly import SCORES_SHOWN, AnomalyCell, read_anomalies, split_rows
+from gedi.experiments.table_clustering_anomaly import SCORES_SHOWN, AnomalyCell, read_anomalies, split_rows
 
 TABLE = EXPERIMENTS["table-anomaly"]
 
@@ -32,9 +32,9 @@ def test_it_has_the_auroc_of_every_score_its_mean_and_its_rank(folder, tmp_path)
 
 def test_rows_are_held_out_and_the_split_follows_the_seed(folder):
     first, same, other = (split_rows(folder / "1_far.npz", AnomalyCell("1_far", 8, seed=seed)) for seed in (0, 0, 1))
-    assert len(first.train) == 140 and len(first.test) == len(first.is_anomaly) == 60
-    assert not {tuple(row) for row in first.train} & {tuple(row) for row in first.test}
-    assert np.array_equal(first.test, same.test) and not np.array_equal(first.test, other.test)
+    assert len(first.x_train) == 140 and len(first.x_test) == len(first.y_test) == 60
+    assert not {tuple(row) for row in first.x_train} & {tuple(row) for row in first.x_test}
+    assert np.array_equal(first.x_test, same.x_test) and not np.array_equal(first.x_test, other.x_test)
 
 
 @pytest.mark.parametrize("content", [{"X": np.zeros((4, 2))}, {"X": np.zeros((4, 2)), "y": np.zeros(4)}])

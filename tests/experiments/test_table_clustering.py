@@ -8,7 +8,7 @@ import pytest
 from gedi.errors import ConfigError, DataError
 from gedi.experiments import EXPERIMENTS
 from gedi.experiments.cell_fits import CELLS, read_cells
-from gedi.experiments.table_clustering import CONTROLS, SUITE_METHODS, find_sets
+from gedi.experiments.table_clustering_anomaly import CONTROLS, SUITE_METHODS, find_sets
 
 TABLE = EXPERIMENTS["table-clustering"]
 

@@ -27,9 +27,9 @@ from gedi.training.start import tightest_kmeans
 
 @pytest.mark.parametrize("name", MADE)
 def test_data_depends_on_the_seed_alone_and_has_a_truth(name):
-    x, y = MADE[name](120, 3)
-    again, _ = MADE[name](120, 3)
-    other, _ = MADE[name](120, 4)
+    x, y = MADE[name](120, seed=3)
+    again, _ = MADE[name](120, seed=3)
+    other, _ = MADE[name](120, seed=4)
     assert len(x) == len(y) == 120 and np.array_equal(x, again) and not np.array_equal(x, other)
     assert (len(np.unique(y)) == 1) == (name in NOISE)
 
@@ -37,13 +37,13 @@ def test_data_depends_on_the_seed_alone_and_has_a_truth(name):
 def test_clear_clouds_are_found_by_anyone_and_overlapping_ones_by_nobody():
     scores = {}
     for name in ("clouds", "clouds that overlap"):
-        x, y = MADE[name](300, 0)
+        x, y = MADE[name](300, seed=0)
         scores[name] = ami(y, tightest_kmeans(x, 4, 0, n_init=5)[0])
     assert scores["clouds"] > 0.95 and scores["clouds that overlap"] < 0.7
 
 
 def test_categories_of_a_mixed_table_are_zeros_and_ones():
-    x, _ = MADE["mixed table"](50, 0)
+    x, _ = MADE["mixed table"](50, seed=0)
     assert x.shape == (50, 10) and set(np.unique(x[:, 3:])) == {0, 1} and (x[:, 3:].sum(1) == 2).all()
 
 
@@ -83,7 +83,7 @@ def test_half_of_the_laptop_cases_confirm_the_other_half(tmp_path, monkeypatch):
 
 
 def test_a_fit_is_judged_as_its_report_would():
-    x, y = MADE["clouds"](120, 0)
+    x, y = MADE["clouds"](120, seed=0)
     few = override(preset("smoke", n_features=3), {"step1.iterations": 100, "step2.iterations": 5})
     model = fit_rows(x, n_clusters=4, config=few, seed=0)
     found = judged(VerdictCell("clouds", 4), model, CellData(x, x, y))

@@ -95,11 +95,11 @@ EXPERIMENTS: dict[str, Experiment] = {
     e.name: e
     for e in (
         Experiment("table1", "table1", laptop_seeds=5),
-        Experiment("fig-clusters", "fig_clusters_steps_ablation_classes"),
-        Experiment("fig-steps", "fig_clusters_steps_ablation_classes", laptop_seeds=5),
-        Experiment("fig-ablation", "fig_clusters_steps_ablation_classes", laptop_seeds=5),
-        Experiment("fig-classes", "fig_clusters_steps_ablation_classes", laptop_seeds=5),
-        Experiment("fig-landscapes", "fig_landscapes"),
+        Experiment("fig-clusters", "fig_clusters_steps_ablation_classes_landscapes"),
+        Experiment("fig-steps", "fig_clusters_steps_ablation_classes_landscapes", laptop_seeds=5),
+        Experiment("fig-ablation", "fig_clusters_steps_ablation_classes_landscapes", laptop_seeds=5),
+        Experiment("fig-classes", "fig_clusters_steps_ablation_classes_landscapes", laptop_seeds=5),
+        Experiment("fig-landscapes", "fig_clusters_steps_ablation_classes_landscapes"),
         Experiment("table-digits", "table_digits_mnist_methods_one_step", laptop_seeds=5),
         Experiment("table-mnist", "table_digits_mnist_methods_one_step"),
         Experiment("table2", "table2_3_probe_fid_ood"),
@@ -115,9 +115,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("table-stability", "table_stability_divergence", laptop_seeds=100),
         Experiment("table-divergence", "table_stability_divergence", laptop_seeds=3),
         Experiment("table-mixed", "table_mixed", laptop_seeds=3),
-        Experiment("table-clustering", "table_clustering", takes_data=True),
+        Experiment("table-clustering", "table_clustering_anomaly", takes_data=True),
         Experiment("table-verdict", "table_verdict", laptop_seeds=2, takes_data=True),
-        Experiment("table-anomaly", "table_anomaly", takes_data=True),
+        Experiment("table-anomaly", "table_clustering_anomaly", takes_data=True),
     )
 }
 

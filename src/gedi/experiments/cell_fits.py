@@ -37,7 +37,7 @@ from gedi.training.model import TrainedModel
 from gedi.training.start import tightest_kmeans
 
 CELLS, MODELS = "cells.jsonl", "models"
-WATCHED = ("generative", "energy_size")  # terms whose largest value shows how calm a fit was
+WATCHED = ("generative", "energy_size")  # losses whose largest value shows how stable a fit was
 HEADLINES = {"nmi": "NMI", "auroc": "AUROC"}  # the first that a cell has is shown as its result
 SCORED = 10_000  # log p is computed for at most this many test rows
 Fit = tuple[np.ndarray, Measured, TrainedModel | None]  # clusters of the test rows, numbers, and the model if any

@@ -8,22 +8,22 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from gedi import __version__
 from gedi.data import load, toys
-from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS, data_dir
-from gedi.errors import ConfigError, DataError
-from gedi.experiments import Budget, Request
+from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS
+from gedi.errors import ConfigError
+from gedi.experiments import Budget
 from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.methods import ablate, with_method
 from gedi.training.presets import preset
 
 Measured = dict[str, Any]
 THIN = 0.02  # standard deviation of the noise in columns added to a toy
+NON_FINITE = (" is nan", " is inf", " is -inf")  # how an event of the guard ends that saw such a value
 UNTRAINED = "untrained"  # k-means on the representation of GEDI's net before training
 
 BASELINES: dict[str, dict[str, Any]] = {
@@ -119,14 +119,6 @@ def cells_of(budget: Budget, cell: AnyCell, *, laptop_seeds: int | None = None) 
     is_default = budget.scale == "laptop" and not budget.gives_seeds
     n = laptop_seeds if laptop_seeds and is_default else len(budget.seeds)
     return [replace(cell, rows=budget.rows or cell.rows, seed=cell.seed + k) for k in range(n)]
-
-
-def benchmark_folder(request: Request, name: str, source: str) -> Path:
-    """The folder given with --data, or the one called ``name`` in the data folder."""
-    folder = request.data or data_dir() / name
-    if not folder.is_dir():
-        raise DataError(f"There is no folder {folder}: get the files from {source} and pass their folder with --data.")
-    return folder
 
 
 class CellData(NamedTuple):

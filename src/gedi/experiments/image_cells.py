@@ -53,19 +53,14 @@ class Row(NamedTuple):
 
 
 COMPARED_METHODS = ("jem", "barlow", "swav", "simclr", "gedi")
-# The paper's GEDI has one encoder and L_NF. The last three rows are its ablation, whatever our default is.
-ROWS = {method: Row(METHOD_NAMES[method], method) for method in COMPARED_METHODS} | {
+# The paper's ablation, whatever our default is: its GEDI has one encoder and L_NF.
+ABLATIONS = {
     "no-nf-2-encoders": Row("no NF, 2 encoders", "gedi", "no NF, 2 encoders"),
     "no-nf": Row("no NF", "gedi", "no NF + one encoder"),
     "with-nf": Row("with L_NF", "gedi", "with L_NF + one encoder"),
 }
-ABLATIONS = ("no-nf-2-encoders", "no-nf", "with-nf")
+ROWS = {method: Row(METHOD_NAMES[method], method) for method in COMPARED_METHODS} | ABLATIONS
 BASELINE_ROWS = {"kmeans": Row("k-means of pixels", "kmeans"), UNTRAINED: Row(METHOD_NAMES[UNTRAINED], UNTRAINED)}
-
-
-def printed_as(row: str) -> str:
-    """What a row is called in the paper's tables."""
-    return "gedi" if row == "with-nf" else row
 
 
 @dataclass(frozen=True)
@@ -111,17 +106,14 @@ def image_cells(budget: Budget, data: str, row: str) -> list[ImageCell]:
     return cells_of(replace(budget, preset=preset), cell)
 
 
-def measure_images(cell: Cell, *, out: Path | None = None) -> Measured:
+def measure_images(cell: Cell, *, out: Path) -> Measured:
     """Fit, and measure everything the five tables show; samples of a trained density are drawn in ``out``.
 
     The model is kept there too. If it was kept by an earlier run, only its samples are measured again.
     """
     assert isinstance(cell, ImageCell)
-    if out is None:
-        return measure_cell(cell, more=of_image_fit)
     model = out / MODELS / cell.key
-    before = read_cells(out / CELLS).get(cell.key)
-    if before is not None and model.is_dir():
+    if model.is_dir() and (before := read_cells(out / CELLS).get(cell.key)):
         data = cell_data(cell)
         return before | of_samples(cell, drawn(cell, runs.load(model), data), data)
     has_density = not cell.is_rival and "generative" in cell.config().objective

@@ -33,15 +33,9 @@ def colour(i: int) -> str:
     return OKABE_ITO[i % len(OKABE_ITO)]
 
 
-def in_order_of_appearance(labels: np.ndarray) -> np.ndarray:
-    """Clusters renumbered by first occurrence, so that equal partitions get equal colours, whatever their numbers."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return first.argsort().argsort()[inverse]
-
-
 def scatter_clusters(axes: Axes, x: np.ndarray, labels: np.ndarray, *, size: float = 5) -> None:
-    """Points in the plane, coloured by cluster."""
-    for i, cluster in enumerate(np.unique(labels)):
+    """Points in the plane, coloured by cluster in order of appearance: equal partitions look equal."""
+    for i, cluster in enumerate(dict.fromkeys(labels.tolist())):
         axes.scatter(*x[labels == cluster].T, s=size, color=colour(i), linewidths=0)
     plane(axes)
 

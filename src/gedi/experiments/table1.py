@@ -10,18 +10,18 @@ import numpy as np
 
 from gedi.experiments import Budget, Outcome, Request, paper
 from gedi.experiments.cell_fits import measure_cell
-from gedi.experiments.cells import UNTRAINED, Cell, Measured, cell_data, cells_of
+from gedi.experiments.cells import NON_FINITE, UNTRAINED, Cell, Measured, cell_data, cells_of
 from gedi.experiments.tabulate import (
     DENSITY,
     METHOD_NAMES,
     NOTE_JEM,
+    SECONDS,
     Entry,
     Results,
     mean,
     means,
-    number,
-    of_row,
     part,
+    printed,
     tabulate,
 )
 from gedi.training.build import fill_from_data
@@ -29,7 +29,6 @@ from gedi.training.config import TrainingConfig, get, paths
 from gedi.training.presets import preset
 
 TWO_SHAPES = ("moons", "circles")
-RANDOM_HEADS = "random heads only"  # the variant without starts, as in the paper
 ROWS_OF_PAPER = 400  # one batch is all rows
 BASELINE_ITERATIONS = 7_000  # of JEM and SwAV (Sec. 5.1); Appendix G gives JEM 100,000
 RUNS = 4  # of the mechanism; the one with the lowest objective is kept
@@ -42,7 +41,7 @@ TABLE_ROWS = {
     "kmeans": "k-means",
     UNTRAINED: METHOD_NAMES[UNTRAINED],
 }
-PRINTED = {"jem": "jem", "swav": "swav", "literal": "gedi", "mechanism": "gedi", "default": "gedi"}  # rows of the paper
+OF_GEDI = {"literal": "gedi", "mechanism": "gedi", "default": "gedi"}  # rows that the paper calls so
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,11 @@ def table1(request: Request) -> Outcome:
             "data set": part(0),
             "method": part(1, TABLE_ROWS),
             **means("nmi", "ami", "ari"),
-            "NMI in the paper": of_row(lambda data, row: paper.TABLE1[data].get(PRINTED.get(row, ""), "–")),
+            "NMI in the paper": printed(paper.TABLE1, OF_GEDI),
             "objective": mean("objective", digits=4),
             "left the guard's limits": _left_limits,
             **means(*DENSITY),
-            "seconds a fit": number("seconds", form=".0f"),
+            **SECONDS,
         },
         notes=[
             _lowest_of_default,
@@ -106,21 +105,12 @@ def cells_of_row(budget: Budget, data: str, row: str) -> list[Cell]:
     """The cells of one row of the table, one per seed, on the paper's data."""
     presets = {"jem": "paper-jem", "swav": "paper", "literal": "paper", "mechanism": "paper"}
     # The paper's settings run to the end, wherever they lead; the guard would stop them.
-    method, chosen = "gedi" if PRINTED.get(row) == "gedi" else row, presets.get(row)
-    cell = Cell(f"paper-{data}", 2, method=method, preset=chosen, guarded=chosen is None, rows=ROWS_OF_PAPER)
-    small = replace(budget, rows=min(ROWS_OF_PAPER, budget.rows or ROWS_OF_PAPER))
-    found = cells_of(small, cell)
+    method, chosen = OF_GEDI.get(row, row), presets.get(row)
+    cell = Cell(f"paper-{data}", 2, method=method, preset=chosen, guarded=chosen is None)
+    found = cells_of(replace(budget, rows=min(ROWS_OF_PAPER, budget.rows or ROWS_OF_PAPER)), cell)
     if budget.iterations is None and (row == "swav" or (row == "jem" and budget.scale != "paper")):
         found = [replace(cell, iterations=BASELINE_ITERATIONS) for cell in found]
     return [BestOf(**vars(cell)) for cell in found] if row == "mechanism" else found
-
-
-def toy_cells(budget: Budget, data: str, row: str) -> list[Cell]:
-    """The same with our own settings, on our own toys, for the figures."""
-    cell = Cell(data, 2, method="gedi" if row == "default" else row)
-    if row != "default" and budget.scale == "paper":
-        cell = replace(cell, preset="paper", guarded=False)
-    return cells_of(budget, cell)
 
 
 def measure_best(cell: Cell) -> Measured:
@@ -137,18 +127,11 @@ def measure_best(cell: Cell) -> Measured:
 
 def _left_limits(results: Results, row: Entry) -> str:
     """How many fits left the guard's limits, and where the first of them did."""
-    events = [_first_event(results.found[cell]) for cell in results.cells.get(row, ())]
-    seen = [event for event in events if event is not None]
-    if not seen:
-        return "–"
-    first = min(seen, key=lambda event: (event["stage"], event["iteration"]))
-    return f"{len(seen)} of {len(events)}, {first['stage']} at {first['iteration']:,}"
-
-
-def _first_event(measured: Measured) -> dict[str, Any] | None:
-    """The first event that is not a remark on the settings or on the clusters."""
-    signs = ("above guard.", " is nan", " is inf", " is -inf")
-    return next((e for e in measured.get("guard") or [] if any(sign in e["seen"] for sign in signs)), None)
+    signs = ("above guard.", *NON_FINITE)  # other events are remarks on the settings or on the clusters
+    fits = [results.found[cell] for cell in results.cells.get(row, ())]
+    left = [[e for e in fit.get("guard") or [] if any(sign in e["seen"] for sign in signs)] for fit in fits]
+    firsts = [(events[0]["stage"], events[0]["iteration"]) for events in left if events]
+    return "{} of {}, {} at {:,}".format(len(firsts), len(fits), *min(firsts)) if firsts else "–"
 
 
 def _lowest_of_default(results: Results) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import itertools
 import warnings
 from typing import Any
 
@@ -14,7 +14,7 @@ from gedi.data.recognition import recognise
 from gedi.data.table_recipe import Surprises, TableRecipe
 from gedi.evaluation import auroc, clustering_scores
 from gedi.experiments import Outcome, Request
-from gedi.experiments.tabulate import NOTE_SMOKE, write_json
+from gedi.experiments.tabulate import NOTE_SMOKE, Results, number, part, statistics_of, write_json
 from gedi.training.build import prepare
 from gedi.training.fit import fit_prepared
 from gedi.training.guard import GuardWarning
@@ -44,12 +44,17 @@ def table_mixed(request: Request) -> Outcome:
             fits += [{"data": name, "seed": seed, **one} for one in measured]
             said = ", ".join(f"{one['way']} {one['ami']:.2f}" for one in measured)
             request.say(f"{name} seed {seed}: AMI {said}")
-    rows = []
-    for name in tables:
-        for way, words in WAYS.items():
-            some = [fit for fit in fits if (fit["data"], fit["way"]) == (name, way)]
-            lowest = min(fit["ami"] for fit in some)
-            rows.append([name, words, _mean(some, "ami"), f"{lowest:.2f}", _mean(some, "auroc_shuffled")])
+    columns = {
+        "data": part(0),
+        "method": part(1, WAYS),
+        "AMI": number("ami"),
+        "lowest AMI": number("ami", of="min"),
+        "AUROC, shuffled": number("auroc_shuffled"),
+    }
+    entries = itertools.product(tables, WAYS)
+    groups = {e: statistics_of([fit for fit in fits if (fit["data"], fit["way"]) == e]) for e in entries}
+    results = Results({}, {}, groups)
+    rows = [[text(results, entry) for text in columns.values()] for entry in groups]
     notes = [
         f"{TABLE_SIZE} rows in {PLANTED} planted segments; data and fit both change with the seed.",
         "'customers' has ids, names, cities, dates, units and 5% missing cells. 'words and noise' has three numbers, "
@@ -59,8 +64,7 @@ def table_mixed(request: Request) -> Outcome:
         "AUROC of log p: the probability that a test row scores higher than a test row with every column shuffled.",
     ]
     notes += [NOTE_SMOKE] if budget.scale == "smoke" else []
-    columns = ["data", "method", "AMI", "lowest AMI", "AUROC, shuffled"]
-    outcome = Outcome("Tables with categories", columns, rows, notes)
+    outcome = Outcome("Tables with categories", list(columns), rows, notes)
     return write_json(request, outcome, seeds=budget.seeds, cells=fits)
 
 
@@ -119,8 +123,3 @@ def _prepared(x: np.ndarray, recipe: TableRecipe) -> np.ndarray:
     numbers = [places[0] for places in recipe.groups.values() if places not in recipe.words]
     x[:, numbers] = (x[:, numbers] - x[:, numbers].mean(0)) / x[:, numbers].std(0)
     return x
-
-
-def _mean(fits: list[dict[str, Any]], score: str) -> str:
-    values = [fit[score] for fit in fits if score in fit]
-    return f"{statistics.mean(values):.2f}" if values else "-"

@@ -12,6 +12,7 @@ from gedi.experiments.cells import THIN, UNTRAINED, Cell, cells_of
 from gedi.experiments.tabulate import (
     DENSITY,
     METHOD_NAMES,
+    SECONDS,
     Entry,
     Results,
     count,
@@ -65,7 +66,7 @@ def table_parts(request: Request) -> Outcome:
             "data": part(0),
             "variant": _variant,
             **means("nmi", "ami", *DENSITY),
-            "seconds a fit": number("seconds", form=".0f"),
+            **SECONDS,
             "seeds": count(),
         },
         notes=[

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gedi.data import load
 from gedi.data.sources import TOYS, data_dir
 from gedi.evaluation import ami
 from gedi.experiments import Outcome, Request
-from gedi.experiments.cell_fits import measure_cell
+from gedi.experiments.cell_fits import flat, measure_cell
 from gedi.experiments.cells import Cell, CellData, Measured, cells_of
-from gedi.experiments.table_clustering import SUITE, find_sets, read_set
+from gedi.experiments.table_clustering_anomaly import SUITE, find_sets, read_set
 from gedi.experiments.tabulate import Entry, Results, Text, part, tabulate
 from gedi.report.data_sample import DataSample
 from gedi.report.run_view import view_of
-from gedi.report.verdict import GRADES, LIMITS, POOR, UNGRADED, worst_of
+from gedi.report.verdict import GOOD, GRADES, LIMITS, POOR, UNGRADED, worst_of
 from gedi.training.config import TrainingConfig
 from gedi.training.model import TrainedModel
 
@@ -29,12 +28,8 @@ ENOUGH = 200  # iterations per stage, so that many fits are affordable
 SMOKE_EVERY = 8  # at the smoke scale, one case in this many is fitted
 TRUE, NEAR_RIVAL = 0.7, 0.05  # 'good' is right if AMI is at least 0.7, or at most 0.05 below the best rival's
 CLEARLY_TRUE = 0.9
-AMI_BINS: dict[str, Callable[[float], bool]] = {
-    "AMI 0.9 to 1": lambda score: score >= CLEARLY_TRUE,
-    "AMI 0.7 to 0.9": lambda score: TRUE <= score < CLEARLY_TRUE,
-    "AMI 0.5 to 0.7": lambda score: 0.5 <= score < TRUE,
-    "AMI below 0.5": lambda score: score < 0.5,
-}
+# The lowest AMI of each bin.
+AMI_BINS = {"AMI 0.9 to 1": CLEARLY_TRUE, "AMI 0.7 to 0.9": TRUE, "AMI 0.5 to 0.7": 0.5, "AMI below 0.5": -1.0}
 NO_CLUSTERS = "data without clusters"
 SETS = ("iris", "wine", "ecoli", "lsun", "target", "chainlink")
 SETS += ("compound", "aggregation", "wingnut", "zigzag_outliers")
@@ -42,7 +37,7 @@ SETS += ("compound", "aggregation", "wingnut", "zigzag_outliers")
 
 @dataclass(frozen=True)
 class VerdictCell(Cell):
-    """One fit on data of `verdict_data`, on digits, or on a set of the benchmark suite."""
+    """One fit on data of `MADE`, on digits, or on a set of the benchmark suite."""
 
     def config(self) -> TrainingConfig:
         """Small networks, trained for longer than a trial run, so that many fits are affordable; digits: defaults."""
@@ -64,7 +59,7 @@ def cases(request: Request) -> list[VerdictCell]:
     noise += [("one Gaussian", 3), ("one Gaussian, 10 columns", 4), ("one Gaussian, and words", 3)]
 
     def cell(data: str, count: int, **settings: Any) -> VerdictCell:
-        columns = MADE[data](10, 0)[0].shape[1]
+        columns = MADE[data](10, seed=0)[0].shape[1]
         return VerdictCell(data, count, rows=MADE_ROWS, columns=columns, **settings)
 
     found = [cell(data, count) for data, count in [*noise, *right.items(), *wrong]]
@@ -91,7 +86,7 @@ def table_verdict(request: Request) -> Outcome:
     folder = request.data or data_dir() / SUITE
     entries: dict[Entry, list[VerdictCell]] = {}
     for cell in cases(request):
-        entries.setdefault((cell.dataset, cell.n_clusters, _settings(cell)), []).append(cell)
+        entries.setdefault((cell.dataset, cell.n_clusters, cell.preset or cell.method), []).append(cell)
     return tabulate(
         request,
         "The verdict on clusters beside the truth",
@@ -107,22 +102,18 @@ def table_verdict(request: Request) -> Outcome:
         notes=[
             "Fits per grade. The truth is the labels that the data was made with, or that come with it; AMI is "
             "corrected for chance. The verdict sees no labels.",
-            functools.partial(_trust, half=None),
-            functools.partial(_trust, half=0),
-            functools.partial(_trust, half=1),
+            partial(_trust, half=None),
+            partial(_trust, half=0),
+            partial(_trust, half=1),
             "Data: toys, clouds that are clear, touch, overlap, differ in size or are stretched, mixed tables of "
             f"numbers and categories, digits, noise, and {len(SETS)} sets of the benchmark suite for clustering "
             f"algorithms if they are present. Settings: the networks of the preset smoke, trained for {ENOUGH} "
             "iterations per stage (digits: the defaults), also with too few and too many clusters, SwAV, and "
             "the preset smoke itself.",
         ],
-        measure=functools.partial(measure_grades, folder=folder),
+        measure=partial(measure_grades, folder=folder),
         needs="findings",
     )
-
-
-def _settings(cell: Cell) -> str:
-    return cell.preset or cell.method
 
 
 # ---- one fit ----
@@ -130,25 +121,20 @@ def _settings(cell: Cell) -> str:
 
 def measure_grades(cell: Cell, *, folder: Path) -> Measured:
     """Fit a case and judge it as its report would."""
-    x, y = data_of(cell, folder)
+    if cell.dataset == "digits":
+        return measure_cell(cell, more=judged)
+    if cell.dataset in MADE:
+        x, y = MADE[cell.dataset](cell.rows or MADE_ROWS, seed=cell.seed)
+    else:
+        x, y = read_set(find_sets(folder)[cell.dataset])
+        x, y = x[y > 0], y[y > 0]  # without noise
     return measure_cell(cell, CellData(x, x, y), more=judged)
 
 
-def data_of(cell: Cell, folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    if cell.dataset in MADE:
-        return MADE[cell.dataset](cell.rows or MADE_ROWS, cell.seed)
-    if cell.dataset == "digits":
-        digits = load("digits", n=cell.rows, seed=cell.seed)
-        assert digits.y is not None
-        return digits.x.reshape(-1, 8, 8, 1), digits.y
-    x, y = read_set(find_sets(folder)[cell.dataset])
-    return x[y > 0], y[y > 0]
-
-
 def judged(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
-    """What the verdict on the clusters rests on, and how well its rivals agree with the truth."""
+    """What the verdict on the clusters is based on, and how well its rivals agree with the truth."""
     assert model is not None
-    rows = data.x_train.reshape(len(data.x_train), -1).astype(np.float64)
+    rows = flat(data.x_train).astype(np.float64)
     run = view_of(Path(cell.dataset), model, model.results, DataSample(cell.dataset, rows, len(rows)))
     found = {judgement.ability: judgement.findings for judgement in run.judgements}
     return {
@@ -179,7 +165,7 @@ def is_right(measured: Measured) -> bool:
 def _place(measured: Measured) -> str:
     if measured["cell"]["dataset"] in NOISE:
         return NO_CLUSTERS
-    return next(name for name, holds in AMI_BINS.items() if holds(measured["ami"]))
+    return next(name for name, lowest in AMI_BINS.items() if measured["ami"] >= lowest)
 
 
 def _count(*grades: str) -> Text:
@@ -192,16 +178,16 @@ def _count(*grades: str) -> Text:
 def _trust(results: Results, half: int | None) -> str:
     """What the grades are worth, on all fits or on one half of them."""
     found = [m for cell, m in results.found.items() if half is None or cell.seed % 2 == half]
-    good = [m for m in found if grade(m) == "good"]
+    good = [m for m in found if grade(m) == GOOD]
     true = [m for m in found if m["ami"] >= CLEARLY_TRUE and grade(m) != UNGRADED]
     noise = [m for m in found if m["cell"]["dataset"] in NOISE]
     where = {None: "All fits", 0: "Seed 0, for the limits", 1: "Seed 1, for confirmation"}[half]
-    called = sum(grade(m) == "good" for m in true)
+    called = sum(grade(m) == GOOD for m in true)
     return (
         f"{where}: {sum(map(is_right, good))} of {len(good)} grades 'good' are right (AMI at least {TRUE:g}, or at "
         f"most {NEAR_RIVAL:g} below the better of k-means and a Gaussian mixture); {called} of {len(true)} graded fits "
         f"with AMI of at least {CLEARLY_TRUE:g} are called good; "
-        f"{sum(grade(m) == 'good' for m in noise)} of {len(noise)} fits of noise are called good."
+        f"{sum(grade(m) == GOOD for m in noise)} of {len(noise)} fits of noise are called good."
     )
 
 
@@ -210,12 +196,12 @@ SEGMENTS = 4  # of a mixed table
 CATEGORIES = (3, 4)  # of its two categorical columns, each coded as columns of zeros and ones
 
 
-def uniform(n: int, seed: int, *, columns: int) -> Labelled:
+def uniform(n: int, *, seed: int, columns: int) -> Labelled:
     """Evenly spread rows: there are no clusters."""
     return np.random.default_rng(seed).uniform(size=(n, columns)), np.zeros(n, dtype=int)
 
 
-def gaussian(n: int, seed: int, *, columns: int) -> Labelled:
+def gaussian(n: int, *, seed: int, columns: int) -> Labelled:
     """One Gaussian with correlated columns: there are no clusters."""
     rng = np.random.default_rng(seed)
     mixing = rng.normal(size=(columns, columns))
@@ -223,7 +209,7 @@ def gaussian(n: int, seed: int, *, columns: int) -> Labelled:
 
 
 def clouds(
-    n: int, seed: int, *, columns: int, count: int, distance: float, unequal: bool = False, stretched: bool = False
+    n: int, *, seed: int, columns: int, count: int, distance: float, unequal: bool = False, stretched: bool = False
 ) -> Labelled:
     """Gaussian clouds with centres about ``distance`` standard deviations apart.
 
@@ -249,7 +235,7 @@ def _far_apart(rng: np.random.Generator, count: int, columns: int) -> np.ndarray
     return tries[best] / nearest[best]
 
 
-def mixed_table(n: int, seed: int, *, distance: float, typical: float) -> Labelled:
+def mixed_table(n: int, *, seed: int, distance: float, typical: float) -> Labelled:
     """A table of four segments: three numeric columns, and two categories coded as columns of zeros and ones.
 
     ``typical``: the share of rows with the typical category of their segment; the rest have a random one.
@@ -264,24 +250,20 @@ def mixed_table(n: int, seed: int, *, distance: float, typical: float) -> Labell
     return np.hstack(columns), y
 
 
-def toy(name: str) -> Callable[[int, int], Labelled]:
-    return lambda n, seed: TOYS[name](n, seed=seed)
-
-
-MADE: dict[str, Callable[[int, int], Labelled]] = {
-    **{name: toy(name) for name in ("moons", "circles", "rings", "spirals", "smile", "blobs")},
-    "uniform noise": lambda n, seed: uniform(n, seed, columns=2),
-    "uniform noise, 5 columns": lambda n, seed: uniform(n, seed, columns=5),
-    "one Gaussian": lambda n, seed: gaussian(n, seed, columns=2),
-    "one Gaussian, 10 columns": lambda n, seed: gaussian(n, seed, columns=10),
-    "one Gaussian, and words": lambda n, seed: (mixed_table(n, seed, distance=0, typical=0)[0], np.zeros(n, dtype=int)),
-    "clouds": lambda n, seed: clouds(n, seed, columns=3, count=4, distance=6),
-    "clouds that touch": lambda n, seed: clouds(n, seed, columns=2, count=4, distance=4),
-    "clouds that overlap": lambda n, seed: clouds(n, seed, columns=2, count=4, distance=2),
-    "unequal clouds": lambda n, seed: clouds(n, seed, columns=2, count=4, distance=6, unequal=True),
-    "stretched clouds": lambda n, seed: clouds(n, seed, columns=2, count=3, distance=4, stretched=True),
-    "clouds, 12 columns": lambda n, seed: clouds(n, seed, columns=12, count=5, distance=8),
-    "mixed table": lambda n, seed: mixed_table(n, seed, distance=5, typical=0.9),
-    "mixed table, vague": lambda n, seed: mixed_table(n, seed, distance=2, typical=0.7),
+MADE: dict[str, Callable[..., Labelled]] = {  # functions of the number of rows and the seed
+    **{name: TOYS[name] for name in ("moons", "circles", "rings", "spirals", "smile", "blobs")},
+    "uniform noise": partial(uniform, columns=2),
+    "uniform noise, 5 columns": partial(uniform, columns=5),
+    "one Gaussian": partial(gaussian, columns=2),
+    "one Gaussian, 10 columns": partial(gaussian, columns=10),
+    "one Gaussian, and words": lambda n, seed: (mixed_table(n, seed=seed, distance=0, typical=0)[0], np.zeros(n, int)),
+    "clouds": partial(clouds, columns=3, count=4, distance=6),
+    "clouds that touch": partial(clouds, columns=2, count=4, distance=4),
+    "clouds that overlap": partial(clouds, columns=2, count=4, distance=2),
+    "unequal clouds": partial(clouds, columns=2, count=4, distance=6, unequal=True),
+    "stretched clouds": partial(clouds, columns=2, count=3, distance=4, stretched=True),
+    "clouds, 12 columns": partial(clouds, columns=12, count=5, distance=8),
+    "mixed table": partial(mixed_table, distance=5, typical=0.9),
+    "mixed table, vague": partial(mixed_table, distance=2, typical=0.7),
 }
 NOISE = tuple(name for name in MADE if name.startswith(("uniform", "one Gaussian")))

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import rankdata
 
 from gedi import runs
-from gedi.experiments import Outcome, Request, plots
+from gedi.experiments import Outcome, Request, paper, plots
 from gedi.experiments.cell_fits import run_cells
-from gedi.experiments.cells import Cell, Measured
+from gedi.experiments.cells import Cell, Measured, cells_of
 from gedi.files.writing import finite, replace_text
 
 Entry = tuple[Any, ...]  # the names of one entry of a table, such as ("moons", "gedi")
@@ -28,7 +26,6 @@ DENSITY = ("auroc_uniform", "auroc_shuffled")
 METHOD_NAMES = {"jem": "JEM", "barlow": "Barlow", "swav": "SwAV", "simclr": "SimCLR", "gedi": "GEDI"}
 METHOD_NAMES |= {"kmeans": "k-means", "spectral": "spectral", "ward": "Ward", "untrained": "untrained encoder"}
 RANDOM = "random labels"  # the name of the chance row
-RANK = "mean rank"  # the name of the last row of a benchmark
 
 NOTE_JEM = "JEM has no cluster head (one output neuron in the paper): it predicts a single cluster, so its NMI is 0."
 NOTE_CHANCE = (
@@ -54,6 +51,22 @@ class Results(NamedTuple):
         return self.found[self.cells[entry][0]]
 
 
+def statistics_of(found: Sequence[Measured]) -> Group:
+    """Mean, standard deviation, lowest and highest value of every number over the cells of an entry."""
+    group: Group = {"n": len(found), "diverged": sum("diverged" in measured for measured in found)}
+    for name in dict.fromkeys(name for measured in found for name in measured):
+        values = [measured.get(name) for measured in found]
+        values = [value for value in values if isinstance(value, int | float)]
+        if values:
+            group[name] = {
+                "mean": statistics.fmean(values),
+                "std": statistics.stdev(values) if len(values) > 1 else 0.0,
+                "min": min(values),
+                "max": max(values),
+            }
+    return group
+
+
 Text = Callable[[Results, Entry], str]  # what a column shows in a row
 Note = str | Callable[[Results], str]
 
@@ -63,37 +76,38 @@ def tabulate(
     title: str,
     *,
     parts: Sequence[str],
-    cells: Mapping[Entry, Sequence[Cell]],
+    cells: Mapping[Entry, Cell | Sequence[Cell]],
     columns: dict[str, Text],
     notes: Iterable[Note],
     rows: Iterable[Entry] | None = None,
     chance: str | None = None,
     varies: str | None = "data and fit both change",
-    summarise: Callable[[list[Measured]], Group] | None = None,
+    summarise: Callable[[list[Measured]], Group] = statistics_of,
     draw: Callable[[Results], Figure] | None = None,
     pictures: Iterable[Path] = (),
     **fitting: Any,
 ) -> Outcome:
     """Fit the ``cells`` that are missing, then make the table and ``out/NAME.json``.
 
-    ``parts`` says what the names in an entry are, such as ("dataset", "method"). There is one row per entry unless
+    ``parts`` says what the names in an entry are, such as ("dataset", "method"). An entry's cells are those of its
+    seeds; a single cell stands for one per seed of the request (see `cells_of`). There is one row per entry unless
     ``rows`` lists others; each column turns a row's names into text. ``chance`` adds entries for random labels, with
     the cluster sizes of the entries of that name. ``varies`` says what changes with the seed; None if no column is a
     mean. ``draw`` makes ``out/NAME.png``; ``pictures`` are files that the fits may have drawn. ``fitting`` is passed to
     `run_cells`.
     """
-    wanted = [cell for group in cells.values() for cell in group]
+    seeded = {at: cells_of(request.budget, one) if isinstance(one, Cell) else one for at, one in cells.items()}
+    wanted = [cell for group in seeded.values() for cell in group]
     found = run_cells(wanted, request.out, request.jobs, request.say, **fitting)
-    summarise = summarise or statistics_of
-    groups = {entry: summarise([found[cell] for cell in group]) for entry, group in cells.items()}
-    for entry in [entry for entry in cells if entry[-1] == chance]:
-        groups[*entry[:-1], RANDOM] = summarise([found[cell]["random_labels"] for cell in cells[entry]])
-    results = Results(cells, found, groups)
+    groups = {entry: summarise([found[cell] for cell in group]) for entry, group in seeded.items()}
+    for entry in [entry for entry in seeded if entry[-1] == chance]:
+        groups[*entry[:-1], RANDOM] = summarise([found[cell]["random_labels"] for cell in seeded[entry]])
+    results = Results(seeded, found, groups)
     if rows is None:  # entries that differ in their last name only are listed together
         places = [entry[:-1] for entry in groups]
         rows = sorted(groups, key=lambda entry: places.index(entry[:-1]))
     lines = [[text(results, row) for text in columns.values()] for row in rows]
-    said = [_spread_note(cells, varies)] if varies else []
+    said = [_spread_note(seeded, varies)] if varies else []
     said += [note if isinstance(note, str) else note(results) for note in notes]
     said += [NOTE_CHANCE] if chance else []
     said += [NOTE_AUROC] if HEADINGS[DENSITY[0]] in columns else []
@@ -109,7 +123,7 @@ def tabulate(
         files=[path.name for path in files],
         groups=[dict(zip(parts, entry, strict=True)) | group for entry, group in groups.items()],
         cells=[_short(measured, names[cell]) for cell, measured in found.items()],
-        settings={names[cell]: cell.settings() for cell in found},
+        settings={name: cell.settings() for name, cell in {names[cell]: cell for cell in found}.items()},
     )
 
 
@@ -154,6 +168,12 @@ def mean(score: str = "nmi", *at: Any, digits: int = 2) -> Text:
     return lambda results, row: mean_std(results.groups[*row, *at], score, digits)
 
 
+def printed(numbers: Mapping[Any, paper.Printed], names: Mapping[str, str] | None = None) -> Text:
+    """The paper's number for the row's data and method; ``names`` maps our methods to the paper's."""
+    called = names or {}
+    return of_row(lambda data, row: numbers.get(data, {}).get(called.get(row, str(row)), "–"))
+
+
 def means(*scores: str) -> dict[str, Text]:
     """A column for each score, under its usual heading."""
     return {HEADINGS[score]: mean(score) for score in scores}
@@ -169,41 +189,10 @@ def number(score: str, *at: Any, of: str = "mean", form: str = ".2f") -> Text:
     return text
 
 
-def score_or_rank(place: tuple[str, str], places: Sequence[tuple[str, str]], mean_row: str) -> Text:
-    """A method's score on the row's table; in the last rows, its mean over all tables, and its mean rank.
-
-    A place is the name of a method and of its score; ranks are among all ``places``.
-    """
-    method, name = place
-
-    def text(results: Results, row: Entry) -> str:
-        if row[0] not in (mean_row, RANK):
-            return number(name, method)(results, row)
-        tables = dict.fromkeys(table for table, _ in results.cells)
-        scores = np.array([[results.groups[table, m][n]["mean"] for m, n in places] for table in tables])
-        mine, ranks = places.index(place), rankdata(-scores.round(6), axis=1)
-        return f"{statistics.fmean(scores[:, mine]):.3f}" if row[0] == mean_row else f"{ranks[:, mine].mean():.2f}"
-
-    return text
+SECONDS = {"seconds a fit": number("seconds", form=".0f")}  # a column
 
 
-# ---- statistics and their text ----
-
-
-def statistics_of(found: Sequence[Measured]) -> Group:
-    """Mean, standard deviation, lowest and highest value of every number over the cells of an entry."""
-    group: Group = {"n": len(found), "diverged": sum("diverged" in measured for measured in found)}
-    for name in dict.fromkeys(name for measured in found for name in measured):
-        values = [measured.get(name) for measured in found]
-        values = [value for value in values if isinstance(value, int | float)]
-        if values:
-            group[name] = {
-                "mean": statistics.fmean(values),
-                "std": statistics.stdev(values) if len(values) > 1 else 0.0,
-                "min": min(values),
-                "max": max(values),
-            }
-    return group
+# ---- statistics as text ----
 
 
 def mean_std(group: Group, score: str = "nmi", digits: int = 2) -> str:

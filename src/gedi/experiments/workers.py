@@ -6,10 +6,9 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -33,9 +32,7 @@ def in_processes(work: Callable[[Any], Result], tasks: Sequence[Any], jobs: int,
     if jobs == 1 or len(tasks) <= 1:
         # In this process, but also on one thread: splitting sums over threads would change their last digits.
         for task in tasks:
-            with _as_worker(say):
-                found = work(task)
-            yield found
+            yield _work_here(work, task, say)
         return
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
@@ -78,13 +75,12 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-@contextmanager
-def _as_worker(say: Say) -> Iterator[None]:
+def _work_here(work: Callable[[Any], Result], task: Any, say: Say) -> Result:
     """Work in this process: one thread, and progress goes to ``say``."""
     threads, token = torch.get_num_threads(), _say.set(say)
     torch.set_num_threads(1)
     try:
-        yield
+        return work(task)
     finally:
         torch.set_num_threads(threads)
         _say.reset(token)

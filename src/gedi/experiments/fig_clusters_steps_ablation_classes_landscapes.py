@@ -1,21 +1,42 @@
-"""The paper's figures on moons and circles: clusters, and NMI against the number of DAM steps T."""
+"""Figures on points in the plane: clusters, NMI against the number of DAM steps T, and landscapes of trained models."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gedi.experiments import Outcome, Request, paper, plots, table1
-from gedi.experiments.cells import Cell, cell_data, cells_of
-from gedi.experiments.table1 import RANDOM_HEADS, TWO_SHAPES
-from gedi.experiments.tabulate import METHOD_NAMES, NOTE_JEM, Entry, Results, mean, mean_std, part, tabulate
+from gedi import runs
+from gedi.errors import DataError
+from gedi.experiments import Budget, Outcome, Request, paper, plots
+from gedi.experiments.cell_fits import MODELS, measure_cell
+from gedi.experiments.cells import Cell, CellData, Measured, cell_data
+from gedi.experiments.table1 import TWO_SHAPES
+from gedi.experiments.tabulate import (
+    DENSITY,
+    METHOD_NAMES,
+    NOTE_JEM,
+    Entry,
+    Results,
+    mean,
+    mean_std,
+    means,
+    number,
+    part,
+    tabulate,
+)
+from gedi.report.charts import CUT_OFF, Window, typicality_grid
+from gedi.report.measures import Answers, walk_paths
+from gedi.training.model import TrainedModel
 
 CLUSTERS_SHOWN = {"swav": "SwAV", "default": "GEDI"}  # rows of Table 1 whose clusters are drawn
+RANDOM_HEADS = "random heads only"  # the variant without starts, as in the paper
 # The paper's four variants in our terms: our default has no L_NF.
 ABLATED = {
     "with L_NF": f"{RANDOM_HEADS} + with L_NF",
@@ -37,7 +58,9 @@ def fig_clusters(request: Request) -> Outcome:
         "Clusters found on moons and circles",
         parts=("dataset", "method"),
         cells={
-            (data, column): table1.toy_cells(budget, data, column) for data in TWO_SHAPES for column in CLUSTERS_SHOWN
+            (data, row): toy_cell(budget, data, "gedi" if row == "default" else row)
+            for data in TWO_SHAPES
+            for row in CLUSTERS_SHOWN
         },
         rows=[(data,) for data in TWO_SHAPES],
         columns={"data set": part()}
@@ -54,14 +77,12 @@ def fig_clusters(request: Request) -> Outcome:
 
 def fig_steps(request: Request) -> Outcome:
     """JEM, SwAV and GEDI against T in {1, 2, 5, 8, 10}."""
-    curves = {}
+    curves: dict[Entry, Cell] = {}
+    marks: dict[Entry, tuple[int, float]] = {}
     for data in TWO_SHAPES:
-        for method in ("jem", "swav"):  # without DAM: the same cells at every T
-            level = table1.toy_cells(request.budget, data, method)
-            curves[data, METHOD_NAMES[method]] = dict.fromkeys(request.budget.dam_steps, level)
-        curves[data, METHOD_NAMES["gedi"]] = _curve(request, Cell(data, 2, variant=RANDOM_HEADS))
-    printed = {data: float(paper.TABLE1[data]["gedi"].split()[0]) for data in TWO_SHAPES}
-    marks = {(data, "GEDI in the paper (Table 1)"): (10, printed[data]) for data in TWO_SHAPES}
+        curves |= {(data, METHOD_NAMES[m]): toy_cell(request.budget, data, m) for m in ("jem", "swav")}
+        curves[data, METHOD_NAMES["gedi"]] = Cell(data, 2, variant=RANDOM_HEADS)
+        marks[data, "GEDI in the paper (Table 1)"] = 10, float(paper.TABLE1[data]["gedi"].split()[0])
     notes = [
         NOTE_RANDOM,
         NOTE_JEM,
@@ -75,9 +96,7 @@ def fig_steps(request: Request) -> Outcome:
 def fig_ablation(request: Request) -> Outcome:
     """The paper's four variants against T."""
     curves = {
-        (data, label): _curve(request, Cell(data, 2, variant=variant))
-        for data in TWO_SHAPES
-        for label, variant in ABLATED.items()
+        (data, label): Cell(data, 2, variant=variant) for data in TWO_SHAPES for label, variant in ABLATED.items()
     }
     notes = [
         NOTE_RANDOM,
@@ -92,7 +111,7 @@ def fig_ablation(request: Request) -> Outcome:
 def fig_classes(request: Request) -> Outcome:
     """GEDI with 2, 4 and 6 clusters, against T (Appendix H)."""
     curves = {
-        (data, f"GEDI, c = {c}"): _curve(request, Cell(data, c, variant=RANDOM_HEADS))
+        (data, f"GEDI, c = {c}"): Cell(data, c, variant=RANDOM_HEADS)
         for data in TWO_SHAPES
         for c in paper.FIGURE_CLASSES
     }
@@ -106,22 +125,26 @@ def fig_classes(request: Request) -> Outcome:
     return _curves(request, title, curves, notes)
 
 
+def toy_cell(budget: Budget, data: str, method: str) -> Cell:
+    """A method on one of our toys, with our settings; at the paper scale, JEM and SwAV have the paper's."""
+    of_paper = method != "gedi" and budget.scale == "paper"
+    return Cell(data, 2, method=method, preset="paper" if of_paper else None, guarded=not of_paper)
+
+
 # ---- curves ----
-
-
-def _curve(request: Request, cell: Cell) -> dict[int, list[Cell]]:
-    """The cells of one curve by T."""
-    return {t: cells_of(request.budget, replace(cell, dam_steps=t)) for t in request.budget.dam_steps}
 
 
 def _curves(
     request: Request,
     title: str,
-    curves: dict[Entry, dict[int, list[Cell]]],
+    curves: Mapping[Entry, Cell],
     notes: Sequence[str],
     printed: Mapping[Entry, tuple[int, float]] | None = None,
 ) -> Outcome:
-    """Curves by panel and label, and the paper's numbers: (T, NMI) by panel and label."""
+    """Curves by panel and label, and the paper's numbers: (T, NMI) by panel and label.
+
+    A method without DAM has the same cells at every T.
+    """
     steps = request.budget.dam_steps
     marks = {row: mark for row, mark in (printed or {}).items() if mark[0] in steps}
     panels = list(dict.fromkeys(panel for panel, _ in curves))
@@ -135,7 +158,11 @@ def _curves(
         request,
         title,
         parts=("panel", "curve", "T"),
-        cells={(*row, t): fits for row, curve in curves.items() for t, fits in curve.items()},
+        cells={
+            (*row, t): replace(cell, dam_steps=t) if cell.method == "gedi" else cell
+            for row, cell in curves.items()
+            for t in steps
+        },
         rows=sorted([*curves, *marks], key=lambda row: panels.index(row[0])),
         columns={
             "panel": part(0),
@@ -159,7 +186,7 @@ def _draw_clusters(results: Results) -> Figure:
             measured = results.first(data, column)
             panels.append((f"{method}, NMI {measured['nmi']:.2f}", np.asarray(measured["labels"])))
         for axes, (title, labels) in zip(row, panels, strict=True):
-            plots.scatter_clusters(axes, x, plots.in_order_of_appearance(labels), size=7)
+            plots.scatter_clusters(axes, x, labels, size=7)
             axes.set_title(title, fontsize=10)
             x_limits, y_limits = plots.square_around(x)
             axes.set(xlim=x_limits, ylim=y_limits)
@@ -201,3 +228,102 @@ def _draw_curve(axes: Axes, curve: dict[int, dict[str, float]], index: int, offs
     axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
     (line,) = axes.plot(places, middle, color=colour, marker=marker, markersize=5, linestyle=style, clip_on=False)
     return line
+
+
+# ---- landscapes: clusters, log p, DAM walks and samples of a trained model ----
+
+PLANE_SETS = ("moons", "circles", "spirals")
+PANELS = 4
+WALKS_OF_PANEL = 80
+SAMPLES_OF_PANEL = 1000
+GRID_OF_PANEL = 220
+WALKS_COMPARED = 2_000  # walks whose start and end are compared
+
+
+def fig_landscapes(request: Request) -> Outcome:
+    """The first seed's models, one row of panels per data set."""
+
+    def draw(results: Results) -> Figure:
+        made, grid = plots.figure(len(PLANE_SETS), PANELS, width=3.5, height=3.3)
+        for row, data in zip(grid, PLANE_SETS, strict=True):
+            cell, measured = results.cells[data,][0], results.first(data)
+            if "diverged" in measured:
+                row[0].set_title(f"{data}: diverged", fontsize=10)
+                continue
+            fill_row(runs.load(request.out / MODELS / cell.key), cell_data(cell).x_train, row)
+            row[0].set_ylabel(f"{data}, NMI {measured['nmi']:.2f}", fontsize=10)
+        return made
+
+    return tabulate(
+        request,
+        "Clusters, energy landscapes, DAM walks and samples",
+        parts=("dataset",),
+        cells={(data,): Cell(data, 2) for data in PLANE_SETS},
+        columns={
+            "data set": part(),
+            **means("nmi", "ami", *DENSITY),
+            "walks that change cluster": number("walk_crossing", form=".2%"),
+        },
+        notes=[
+            f"The picture shows seed {request.budget.seeds[0]}: training points by cluster, log p (cut off at "
+            f"{CUT_OFF:g} nats or more below typical data), DAM walks from training points (a dot at each start), and "
+            "samples of the model.",
+        ],
+        draw=draw,
+        keep_models=True,
+        measure=functools.partial(measure_cell, more=of_walks),
+        needs="walk_crossing",
+    )
+
+
+def of_walks(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured:
+    """The share of DAM's walks from training rows that end in another cluster."""
+    assert model is not None
+    x = data.x_train
+    paths = walk_paths(model, x, n=min(WALKS_COMPARED, len(x)), seed=cell.seed)
+    return {"walk_crossing": float(np.mean(model.predict(paths[:, 0]) != model.predict(paths[:, -1])))}
+
+
+def draw_landscape(model: TrainedModel, x: np.ndarray, path: Path, title: str) -> Path:
+    """A PNG of a model with two features and its training points ``x``, in the user's units."""
+    made, grid = plots.figure(1, PANELS, width=3.5, height=3.4)
+    fill_row(model, x, grid[0])
+    made.suptitle(title, fontsize=12)
+    return plots.save(made, path)
+
+
+def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
+    """Draw clusters, energy landscape, DAM walks and samples in a row of four axes."""
+    if model.n_features != 2:
+        raise DataError(f"A landscape needs a model with two features; this one has {model.n_features}.")
+    answers = Answers(model, np.asarray(x, dtype=np.float64))
+    window = plots.square_around(answers.rows, margin=0.3)
+    heights = typicality_grid(answers, window, GRID_OF_PANEL)
+    heights = np.minimum(heights, np.quantile(heights, 0.998))  # one narrow peak must not take all the colours
+    clusters, energy, walks, samples = row
+
+    plots.scatter_clusters(clusters, answers.rows, model.predict(answers.rows))
+    image = energy.imshow(
+        heights, extent=(*window[0], *window[1]), origin="lower", cmap="cividis", interpolation="bilinear"
+    )
+    _draw_contours(energy, heights, window, colors="white", linewidths=0.4, alpha=0.7)
+    energy.figure.colorbar(image, ax=energy, shrink=0.75, pad=0.02, extend="min").ax.tick_params(labelsize=7)
+    _draw_contours(walks, heights, window, colors="#bbbbbb", linewidths=0.5)
+    for path in (paths := walk_paths(model, answers.rows, n=min(WALKS_OF_PANEL, len(x)), seed=0)):
+        walks.plot(path[:, 0], path[:, 1], color=plots.colour(3), linewidth=1.1, alpha=0.9)
+    walks.scatter(paths[:, 0, 0], paths[:, 0, 1], s=5, color="black", linewidths=0, zorder=3)
+    drawn = model.sample(SAMPLES_OF_PANEL, seed=0)
+    samples.scatter(drawn[:, 0], drawn[:, 1], s=5, color=plots.colour(2), linewidths=0)
+
+    names = ("clusters", "log p, relative to data", f"DAM walks, T = {model.config.dam.steps}", "samples")
+    for axes, title in zip(row, names, strict=True):
+        axes.set_title(title, fontsize=10)
+        plots.plane(axes)
+        axes.set(xlim=window[0], ylim=window[1])
+
+
+def _draw_contours(axes: Axes, heights: np.ndarray, window: Window, **style: Any) -> None:
+    xs, ys = (np.linspace(low, high, GRID_OF_PANEL) for low, high in window)
+    bottom, top = float(heights.min()), float(heights.max())
+    levels = np.linspace(bottom, max(top, bottom + 1e-6), 7)[1:-1]
+    axes.contour(xs, ys, heights, levels=levels, linestyles="solid", **style)
