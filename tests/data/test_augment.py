@@ -92,6 +92,7 @@ def test_every_setting_has_a_comment_beside_it():
         {"crop": -1},
         {"noise": -0.1},
         {"elastic": -0.1},
+        {"resize": 0.0},
     ],
 )
 def test_impossible_settings_are_refused(wrong):
@@ -314,6 +315,26 @@ def test_windows_show_parts_of_the_image_enlarged():
     area = height * width
     assert least - 0.01 < float(area.min()) < least + 0.05 and 0.95 < float(area.max()) < 1.01
     assert float((width / height).max()) < 4 / 3 + 0.01 and float((height / width).max()) < 4 / 3 + 0.01
+
+
+def test_smaller_windows_show_the_same_parts():
+    """Averaged over squares of four pixels, windows at full size are those at half size."""
+    ramp = (torch.arange(16) + 0.5) / 16
+    x = torch.stack(torch.meshgrid(ramp, ramp, indexing="ij")).expand(50, 2, 16, 16)
+    whole, half = (window(x, AugmentConfig(area=0.2, resize=resize), generator()) for resize in (1.0, 0.5))
+    assert half.shape == (50, 2, 8, 8)
+    inner = slice(1, -1)  # the outermost pixels repeat the border
+    assert torch.allclose(F.avg_pool2d(whole, 2)[..., inner, inner], half[..., inner, inner], atol=1e-5)
+
+
+def test_smaller_views_are_images():
+    first, second = views(AugmentConfig(area=0.2, resize=0.75, jitter=0.8, noise=0.01, neighbours=0))
+    assert first.shape == second.shape == (6, 6, 6, 3)
+
+
+def test_whole_images_are_not_made_smaller():
+    with pytest.raises(ConfigError, match="area below 1, or resize to 1"):
+        row_augmentation(AugmentConfig(resize=0.5), DATA, SHAPE)
 
 
 def test_two_ways_to_crop_are_refused():

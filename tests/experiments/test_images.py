@@ -141,7 +141,7 @@ def test_on_a_laptop_all_rows_cost_what_gedi_costs(row):
 @pytest.mark.parametrize(("kind", "density"), [("energy", 2 * 3 + 5 * 2), ("denoising", 10)])
 def test_passes_are_counted_as_the_engine_makes_them(kind, density):
     """For 8 images: step 1, with chains or without; in step 2, two views and a third at the end of the walks."""
-    config = override(preset("images", n_features=2), {"objective.generative.kind": kind})
+    config = override(preset("images", n_features=2), {"objective.generative.kind": kind, "augment.resize": 1.0})
     for stage in (config.step1, config.step2):
         stage.batch_size, stage.iterations = 8, 10
     config.sampler.steps, config.dam.steps, config.dam.every = 5, 2, 3
@@ -157,6 +157,8 @@ def test_passes_are_counted_as_the_engine_makes_them(kind, density):
     del config.objective["generative"]
     config.step1.iterations = 0
     assert passes(config) == 160 * 6
+    config.augment.resize = 0.5  # a quarter of the pixels
+    assert passes(config) == 40 * 6
 
 
 def test_cells_know_their_row_and_differ():

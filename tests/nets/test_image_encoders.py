@@ -152,6 +152,11 @@ def test_rows_are_read_as_height_width_channels():
     assert torch.allclose(net(images.permute(0, 2, 3, 1).flatten(1)), net.resnet(images), atol=1e-6)
 
 
+def test_images_of_another_size_need_not_be_rows():
+    net, images = encoder(), torch.randn(5, 3, 9, 8)
+    assert torch.allclose(net(images.permute(0, 2, 3, 1)), net.resnet(images), atol=1e-6)
+
+
 def test_many_images_without_a_gradient_go_through_in_parts(monkeypatch):
     monkeypatch.setattr(ImageEncoder, "rows_at_once", 3)
     net, x = encoder(), torch.randn(7, 240)

@@ -111,6 +111,8 @@ def test_a_value_out_of_range_is_refused_by_name(path, value):
     [
         ({"net.encoder": "resnet8"}, "leave out walks and mixture"),
         ({"heads.choose": 1.0}, "heads.choose must be at most 0.9"),
+        ({"augment.resize": 0.5}, "which training.net.encoder mlp cannot read: set it to 1"),
+        ({"augment.resize": 0.5, "net.encoder": "convnet", "heads.starts": []}, "clustering.dam to 0"),
         ({"objective.clustering": {"kind": "kmeans"}}, "kmeans labels the rows itself"),
         ({"objective.clustering": {"kind": "kmeans"}, "heads": {"random": 1, "starts": []}}, "heads.neutral 0"),
     ],

@@ -18,7 +18,7 @@ from gedi.settings import Natural, NotNegative, Rule, Share
 
 Augment = Callable[..., tuple[torch.Tensor, torch.Tensor]]  # see `row_augmentation`
 KNOTS = 4  # per side of the grid whose random displacements are smoothed into an elastic distortion
-AREA = Rule("lie in (0, 1]", lambda area: 0 < area <= 1)
+PART = Rule("lie in (0, 1]", lambda part: 0 < part <= 1)
 STRETCH = 4 / 3  # largest aspect ratio of a window; the smallest is its inverse
 HALF_TURN = Rule("lie between 0 and 0.5", lambda turn: 0 <= turn <= 0.5)
 # Luminance and the two axes of colour, from red, green and blue.
@@ -46,7 +46,8 @@ class AugmentConfig:
     shear: float = 0.0  # images: largest shear
     elastic: NotNegative = 0.0  # images: standard deviation of smooth random displacements, in half sides of the image
     crop: Natural = 0  # images: random crop after reflecting the border by this many pixels
-    area: Annotated[float, AREA] = 1.0  # images: random windows of at least this share of the area, enlarged
+    area: Annotated[float, PART] = 1.0  # images: random windows of at least this share of the area, enlarged ...
+    resize: Annotated[float, PART] = 1.0  # ... to this share of the sides: smaller views are faster
     flip: bool | None = False  # images: mirror left-right with probability 1/2; None: if that looks like more data
 
 
@@ -63,6 +64,7 @@ def row_augmentation(
     Crop, flip and colours come first, then affine changes, then noise. ``box`` holds the values of black and white;
     without it, colours cannot be changed. Changes that are switched off draw no random numbers. The optional fourth
     argument is another table of neighbours [n, k]. ``words`` lists the features of each category (`partial_views`).
+    Views smaller than the images (``resize``) are returned as images [n, H, W, C].
     """
     changes_images = _check_image_settings(settings, image_shape, box)
     uses_rows = settings.neighbours and settings.early
@@ -77,7 +79,8 @@ def row_augmentation(
                 images = change_images(images, settings, generator, box=box)
             if moves:
                 images = affine(images, settings, generator)
-            x = images.permute(0, 2, 3, 1).reshape(len(x), -1)
+            images = images.permute(0, 2, 3, 1)
+            x = images.flatten(1) if settings.resize == 1 else images
         if not settings.noise:
             return x
         return x + settings.noise * torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
@@ -100,9 +103,9 @@ def row_augmentation(
 def _check_image_settings(
     settings: AugmentConfig, image_shape: tuple[int, ...] | None, box: tuple[float, float] | None
 ) -> bool:
-    """Whether any of crop, area, flip, jitter and gray is set; those that do not fit the data are refused."""
+    """Whether any of crop, area, resize, flip, jitter and gray is set; those that do not fit the data are refused."""
     asked = [name for name in ("crop", "flip", "jitter", "gray") if getattr(settings, name)]
-    asked += ["area"] * (settings.area < 1)
+    asked += [name for name in ("area", "resize") if getattr(settings, name) < 1]
     if not asked:
         return False
     if image_shape is None:
@@ -118,6 +121,8 @@ def _check_image_settings(
         raise ConfigError(
             f"training.augment.crop must be smaller than the images, got {settings.crop} for {height}x{width} pixels."
         )
+    if settings.resize < 1 and settings.area == 1:
+        raise ConfigError("training.augment.resize is for windows: set training.augment.area below 1, or resize to 1.")
     if settings.crop and settings.area < 1:
         raise ConfigError("training.augment.crop and .area are two ways to crop: set crop to 0 or area to 1.")
     return True
@@ -190,8 +195,9 @@ def move(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -
 
 
 def window(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator) -> torch.Tensor:
-    """Cut windows of random area, shape and position out of the images, enlarge them to full size, and mirror some."""
+    """Cut windows of random area, shape and position out of the images, give them one size, and mirror some."""
     n = len(x)
+    sides = [round(settings.resize * side) for side in x.shape[2:]]
     across, down, size, shape, turn = torch.rand((5, n), generator=generator, device=x.device, dtype=x.dtype)
     area, ratio = settings.area + (1 - settings.area) * size, STRETCH ** (2 * shape - 1)
     width, height = ((area * side).sqrt().clamp_max(1.0) for side in (ratio, 1 / ratio))
@@ -200,7 +206,7 @@ def window(x: torch.Tensor, settings: AugmentConfig, generator: torch.Generator)
         width = torch.where(turn < 0.5, -width, width)
     none = torch.zeros_like(width)
     places = torch.stack([width, none, across, none, height, down], 1).view(n, 2, 3)
-    grid = F.affine_grid(places, list(x.shape), align_corners=False)
+    grid = F.affine_grid(places, [*x.shape[:2], *sides], align_corners=False)
     return F.grid_sample(x, grid, padding_mode="border", align_corners=False)
 
 

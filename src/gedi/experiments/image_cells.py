@@ -190,7 +190,7 @@ DENOISING = 10  # an update through the gradient in x, as measured on a CPU
 
 
 def passes(config: TrainingConfig) -> float:
-    """The cost of training, in forward passes of one image through an encoder.
+    """The cost of training, in forward passes of one whole image through an encoder.
 
     A backward pass counts as two if weights are updated, and as one if only the image's gradient is needed.
     """
@@ -208,7 +208,7 @@ def per_iteration(config: TrainingConfig, stage: str) -> float:
             density = DENOISING * min(1.0, MOST_NUMBERS / math.prod(SHAPE) / size)
     if stage == "step1":
         return size * density
-    views: float = 2 * UPDATE
+    views = 2 * UPDATE * config.augment.resize**2
     if any(term.walks for term in terms.values()):
         views += (UPDATE + (GRADIENT + LOG_P) * config.dam.steps) / config.dam.every
     return size * (views + (density / every if every else 0))

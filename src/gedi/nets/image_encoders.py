@@ -135,7 +135,10 @@ def _checked(net: ResNet8 | ConvNet, x: torch.Tensor) -> torch.Tensor:
 
 
 class ImageEncoder(Encoder):
-    """An image net on flat rows [n, H * W * C], as samplers use them; pixels are in the order (H, W, C)."""
+    """An image net on flat rows [n, H * W * C], as samplers use them; pixels are in the order (H, W, C).
+
+    It also takes images [n, h, w, C] of another size, as views may be.
+    """
 
     rows_at_once = 256
     is_exact = False  # padding would make one image as slow as 256
@@ -157,5 +160,6 @@ class ImageEncoder(Encoder):
         return torch.cat([self._encode(part) for part in x.split(self.rows_at_once)])
 
     def _encode(self, x: torch.Tensor) -> torch.Tensor:
+        images = x if x.ndim == 4 else x.reshape(len(x), *self.image_shape)
         # Channels are already last in (H, W, C), so to the net this is channels_last without a copy.
-        return self.resnet(x.reshape(len(x), *self.image_shape).permute(0, 3, 1, 2))
+        return self.resnet(images.permute(0, 3, 1, 2))

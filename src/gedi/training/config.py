@@ -172,6 +172,16 @@ def check(config: TrainingConfig) -> TrainingConfig:
             "training.heads.starts: walks between all images and mixtures of their pixels take too long; leave out "
             f"walks and mixture with training.net.encoder {config.net.encoder}."
         )
+    if config.augment.resize < 1 and not ENCODERS[config.net.encoder].needs_images:
+        raise ConfigError(
+            f"training.augment.resize makes views of another size, which training.net.encoder {config.net.encoder} "
+            "cannot read: set it to 1, or choose an encoder for images."
+        )
+    if config.augment.resize < 1 and any(term.walks for term in config.objective.values()):
+        raise ConfigError(
+            "training.augment.resize makes views of another size than the walks they are compared with: set it to 1, "
+            "or training.objective.clustering.dam to 0."
+        )
     if (heads.neutral or heads.starts) and heads.choose > LATEST:
         raise ConfigError(
             f"training.heads.choose must be at most {LATEST} with a neutral head or starts: the winner has to learn."
