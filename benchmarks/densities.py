@@ -10,14 +10,13 @@ results/laptop/densities.json.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
 from pathlib import Path
 
-from machine import origin
-from photos import CLUSTERS, RESULTS, fit, measured
+from machine import RESULTS, arguments, origin, write
+from photos import CLUSTERS, fit, measured
 
 GENERATIVE, SAMPLER = "--training.objective.generative.", "--training.sampler."
 DIVERGENCE = [GENERATIVE + "kind", "energy", GENERATIVE + "weight", "0.1"]
@@ -34,7 +33,7 @@ SAMPLES = ("small_net_frechet_fresh", "small_net_frechet_real", "small_net_frech
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments(__doc__)
     parser.add_argument("--data", default="svhn", choices=CLUSTERS)
     parser.add_argument("--minutes", type=float, default=3.0)
     args = parser.parse_args()
@@ -42,13 +41,14 @@ def main() -> None:
     rows = {}
     for name, flags in DENSITIES.items():
         with tempfile.TemporaryDirectory() as folder:
-            found = measured(args.data, fit(args.data, args.minutes, 0, Path(folder) / "run", *flags), 0)
+            model = fit(args.data, 0, Path(folder) / "run", "--minutes", str(args.minutes), *flags)
+            found = measured(args.data, model, 0)
         foreign = {key: value for key, value in found.items() if key.startswith("ood_")}
         kept = ("seconds", "iterations", "ami", "knn", *SAMPLES)
         rows[name] = {"flags": flags} | {key: found[key] for key in kept} | foreign
         print(json.dumps({name: rows[name]}, indent=1), flush=True)
     numbers = {"data": args.data, "minutes": args.minutes, "densities": rows, "provenance": origin(10) | {"seed": 0}}
-    (RESULTS / "densities.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    write(numbers, RESULTS / "densities.json")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ ENCODERS = (("convnet", 128), ("resnet8", 32), ("resnet8", 64), ("resnet8", 128)
 def trained(data: str, encoder: str, features: int, minutes: float, run: Path) -> dict[str, Any]:
     """Fit for about this many minutes, and measure."""
     flags = ["--training.net.encoder", encoder, "--training.net.representation", str(features)]
-    model = fit(data, minutes, 0, run, *flags)
+    model = fit(data, 0, run, "--minutes", str(minutes), *flags)
     train, test = splits(data)
     h, h_test = (model.represent(part.x.reshape(len(part.x), -1)) for part in (train, test))
     seconds = model.results["seconds"]
