@@ -22,9 +22,8 @@ from gedi.nets import GediNet
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import temperature
 from gedi.sampling import Box
-from gedi.training.arithmetic import threads_for
 from gedi.training.config import TrainingConfig
-from gedi.training.encoder_registry import width_of
+from gedi.training.encoder_registry import threads_for, width_of
 from gedi.training.moves import langevin_in_blocks
 from gedi.training.state import TRAINED
 
