@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,20 +12,17 @@ from torch import nn
 from gedi.errors import ConfigError
 from gedi.nets.densities import Density
 
-FLOWS = {"nsf": "NSF", "maf": "MAF"}
 OUTPUTS = {"nsf": 23, "maf": 2}  # of the inner networks, per feature: 8 widths, 8 heights and 7 slopes; shift and scale
 LARGEST_FLOW = 2**25  # most values in a flow's weights and in its mask of which output may depend on which feature
 
 
 def zuko_flow(kind: str) -> Any:
     """zuko's class for ``kind``; zuko is imported only here."""
-    if kind not in FLOWS:
-        raise ConfigError(f"The flow must be one of {', '.join(FLOWS)}, got {kind!r}.")
     try:
         import zuko
     except ImportError as error:
         raise ConfigError("A normalising flow needs zuko: pip install 'gedi-ssl[flows]'.") from error
-    return getattr(zuko.flows, FLOWS[kind])
+    return getattr(zuko.flows, kind.upper())
 
 
 class FlowDensity(Density):
@@ -42,7 +38,7 @@ class FlowDensity(Density):
 
     def __init__(
         self,
-        shape: Sequence[int],
+        n_features: int,
         *,
         kind: str = "nsf",
         transforms: int = 3,
@@ -50,20 +46,19 @@ class FlowDensity(Density):
         passes: int | None = None,
     ) -> None:
         super().__init__()
-        self.shape = tuple(shape)
-        self.features = math.prod(self.shape)
+        self.n_features = n_features
         make = zuko_flow(kind)
-        sizes = [self.features, *hidden, self.features * OUTPUTS[kind]]
-        numbers = transforms * sum(a * b for a, b in pairwise(sizes)) + self.features * sizes[-1]
+        sizes = [n_features, *hidden, n_features * OUTPUTS[kind]]
+        numbers = transforms * sum(a * b for a, b in pairwise(sizes)) + n_features * sizes[-1]
         if numbers > LARGEST_FLOW:
             raise ConfigError(
-                f"A flow of {self.features} features with these layers needs {numbers:,} numbers, but the limit is "
+                f"A flow of {n_features} features with these layers needs {numbers:,} numbers, but the limit is "
                 f"{LARGEST_FLOW:,}: use fewer features, smaller layers, fewer transforms, or another generative model."
             )
         # zuko computes its masks with operations that need real tensors, even under the meta device.
         with torch.device("cpu"):
             self.flow: nn.Module = make(
-                self.features, transforms=transforms, hidden_features=tuple(hidden), passes=passes, activation=nn.SiLU
+                n_features, transforms=transforms, hidden_features=tuple(hidden), passes=passes, activation=nn.SiLU
             )
         # Masks, orders and the base follow from the settings. The state dict holds only what was learned, so nothing in
         # it can break the triangular structure that makes the determinant exact.
@@ -75,7 +70,7 @@ class FlowDensity(Density):
         """log p(x), exact."""
         # The sum of log-slopes over layers and features does not survive half precision.
         with torch.autocast(x.device.type, enabled=False):
-            return self.flow().log_prob(x.flatten(1))
+            return self.flow().log_prob(x)
 
     def loss(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Negative log-likelihood in nats per sample; draws nothing from ``generator``."""
@@ -85,5 +80,5 @@ class FlowDensity(Density):
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor:
         """f^-1 of Gaussian noise, drawn here because zuko's own sampling takes no generator."""
         like = next(self.parameters())
-        noise = torch.randn((n, self.features), generator=generator, device=like.device, dtype=like.dtype)
-        return self.flow().transform.inv(noise).view(n, *self.shape)
+        noise = torch.randn((n, self.n_features), generator=generator, device=like.device, dtype=like.dtype)
+        return self.flow().transform.inv(noise)

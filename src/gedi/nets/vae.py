@@ -34,19 +34,16 @@ class VaeDensity(Density):
 
     def __init__(
         self,
-        shape: Sequence[int],
+        n_features: int,
         *,
         latent: int,
         hidden: Sequence[int] = (64, 64),
         importance: int = 64,
-        activation: str = "silu",
     ) -> None:
         super().__init__()
-        self.shape = tuple(shape)
         self.latent = latent
-        features = math.prod(self.shape)
-        self.encoder = MLPEncoder(features, hidden, 2 * latent, activation)
-        self.decoder = MLPEncoder(latent, list(reversed(hidden)), features, activation)
+        self.encoder = MLPEncoder(n_features, hidden, 2 * latent)
+        self.decoder = MLPEncoder(latent, list(reversed(hidden)), n_features)
         self.log_scale = nn.Parameter(torch.zeros(()))
         # Stored with the weights: log p of a saved model must not depend on the Sobol numbers of a later version.
         self.register_buffer("noise", quasi_normal(importance, latent))
@@ -58,12 +55,12 @@ class VaeDensity(Density):
 
     def posterior(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """mu(x) and log sigma(x) of q(z|x)."""
-        mean, raw = self.encoder(x.flatten(1)).chunk(2, dim=1)
+        mean, raw = self.encoder(x).chunk(2, dim=1)
         return mean, LOG_SIGMA_LIMIT * torch.tanh(raw / LOG_SIGMA_LIMIT)
 
     def log_likelihood(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """log p(x|z), for z of shape [..., n, latent]."""
-        error = (x.flatten(1) - self.decoder(z)) / self.scale
+        error = (x - self.decoder(z)) / self.scale
         return -0.5 * error.square().sum(-1) - error.shape[-1] * (self.scale.log() + 0.5 * math.log(2 * math.pi))
 
     def bound(self, x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
@@ -99,4 +96,4 @@ class VaeDensity(Density):
             return torch.randn((n, size), generator=generator, device=self.noise.device, dtype=self.noise.dtype)
 
         mean = self.decoder(normal(self.latent))
-        return (mean + self.scale * normal(mean.shape[1])).view(n, *self.shape)
+        return mean + self.scale * normal(mean.shape[1])

@@ -185,9 +185,10 @@ class ContrastiveEnergy(ContrastiveDivergence):
         return ContrastiveDensity(net.embed, bank, marginal=marginal, support=support)
 
     def log_density(self, views: Views, rows: torch.Tensor) -> torch.Tensor:
-        net = views.net
+        net, density = views.net, views.net.density
+        assert isinstance(density, ContrastiveDensity)
         with evaluating(net):
-            return net.density.log_density_by(rows, views.gather(net.embed(views.inputs[1])))
+            return density.log_density_by(rows, views.gather(net.embed(views.inputs[1])))
 
 
 @dataclass
@@ -227,7 +228,7 @@ class Flow(Likelihood):
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
         return FlowDensity(
-            (n_features,), kind=self.flow, transforms=self.transforms, hidden=self.hidden, passes=self.passes
+            n_features, kind=self.flow, transforms=self.transforms, hidden=self.hidden, passes=self.passes
         )
 
 
@@ -241,4 +242,4 @@ class Vae(Likelihood):
     equation: ClassVar[str] = "Eq. 8, by its bound"
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
-        return VaeDensity((n_features,), latent=self.latent, hidden=self.hidden, importance=self.importance)
+        return VaeDensity(n_features, latent=self.latent, hidden=self.hidden, importance=self.importance)

@@ -56,12 +56,6 @@ class ReplayBuffer:
         """Write moved chains back to their places."""
         self.chains[places] = chains
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        return {"chains": self.chains}
-
-    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
-        self.chains = state["chains"].clone()
-
 
 def distinct(n: int, size: int, generator: torch.Generator) -> torch.Tensor:
     """``size`` distinct numbers below ``n``, or all of them, in random order; O(size log size) for large ``n``.

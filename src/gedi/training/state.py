@@ -126,7 +126,7 @@ def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> No
         place, name = key.split("/")
         # Copies, here and below: the optimiser must not change the packed state, which a rollback may need.
         state.optimiser.moments.setdefault(int(place), {})[name] = value.to(device, copy=True)
-    state.buffer.load_state_dict({"chains": tensors["buffer"].to(device)})
+    state.buffer.chains = tensors["buffer"].to(device, copy=True)
     state.generator.set_state(tensors["rng"])
     state.judged = {name: value.to(device, copy=True) for name, value in group("judged").items()}
     for name in OPTIONAL:
