@@ -8,7 +8,7 @@ from sklearn.datasets import make_moons
 from torch.distributions import MultivariateNormal
 
 from gedi.nets import VaeDensity
-from gedi.nets.vae import LOG_SIGMA_LIMIT, MIN_SCALE, quasi_normal
+from gedi.nets.likelihoods import LOG_SIGMA_LIMIT, MIN_SCALE, quasi_normal
 
 
 def linear_gaussian(*, shift=0.0, widen=0.0):

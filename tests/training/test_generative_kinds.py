@@ -8,7 +8,7 @@ import torch
 
 from gedi import GEDI
 from gedi.errors import ConfigError
-from gedi.nets.flow import zuko_flow
+from gedi.nets.likelihoods import zuko_flow
 from gedi.objectives.term import kinds
 from gedi.training import recipe
 from gedi.training.config import TrainingConfig, override, read_objective

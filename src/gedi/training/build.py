@@ -22,7 +22,7 @@ from gedi.nets import GediNet
 from gedi.objectives.generative import Energy
 from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
-from gedi.training.config import TrainingConfig, n_heads
+from gedi.training.config import TrainingConfig
 from gedi.training.encoder_registry import ENCODERS, check_encoder, width_of
 
 ALWAYS_ENOUGH, LOOKS = 100_000, 4  # see `enough_rows`
@@ -190,7 +190,7 @@ def assemble(
         projector_hidden=sizes.projector_hidden,
         n_clusters=n_clusters,
         head=sizes.head,
-        n_heads=n_heads(config),
+        n_heads=max(1, config.heads.random),  # a start that wins needs a head to learn it
         neutral=config.heads.neutral,
         energy_encoder=make(sizes, n_features, image_shape) if sizes.two_encoders else None,
         density=lambda net, support: generative.density(net, n_features, support),

@@ -148,7 +148,8 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
         # Per column: summed over many, small errors of the Gaussians would outweigh the pairs.
         columns = x.shape[1] - sum(len(features) - 1 for features in run.words)
         likely = {name: held_out_log_likelihood(x, y[places], run.words) / columns for name, y in candidates.items()}
-    said = {name: entropy_of_labels(labels[places]) for name, labels in candidates.items()}
+    # How much the clusters say about a row: little, if a cut only separates a few outliers.
+    said = {name: entropy_of(np.bincount(labels[places]) / len(places)) for name, labels in candidates.items()}
     return (winner := best_of(compared, likely, said)), candidates[winner], judged
 
 
@@ -189,12 +190,8 @@ def unexplained(labels: np.ndarray, pairs: np.ndarray) -> float:
     return (both - alone) / alone if alone > 0 else 1.0
 
 
-def entropy_of_labels(labels: np.ndarray) -> float:
-    """H(y): how much the clusters say about a row; little, if a cut only separates a few outliers."""
-    return entropy_of(np.bincount(labels) / len(labels))
-
-
 def entropy_of(p: np.ndarray) -> float:
+    """H(p) in nats."""
     return float(-(p[p > 0] * np.log(p[p > 0])).sum())
 
 

@@ -187,7 +187,7 @@ class TrainedModel:
     def sample_paths(self, n: int, *, frames: int, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
         """``n`` chains on their way, [n, frames, d]: where they start, and after equal parts of the way."""
         if self._frozen.density.sample(1, torch.Generator()) is not None:
-            raise DataError("This density draws its samples at once, so there are no chains to look at.")
+            raise DataError("This density draws samples directly, without chains, so there are no paths to show.")
         generator = torch.Generator().manual_seed(seed)
         states = [self._starts(n, generator, fresh)]
         ends = [round(steps * k / (frames - 1)) for k in range(frames)]
