@@ -35,11 +35,13 @@ def find_starts(run: Engine) -> None:
     Without step 1 there is no density yet, so `compare` finds both. It also finds the starts of a constraint, which
     need a trained representation.
     """
-    kinds = run.config.heads.starts if run.config.step1.iterations else ()
-    if kinds and _walks(run):
+    kinds = run.config.heads.starts
+    if not kinds or not run.config.step1.iterations:
+        return
+    if _walks(run):
         pairs = run.world.from_main(lambda: walked_pairs(run, some_places(len(run.x), 0)))
         run.state.pairs = torch.as_tensor(pairs, dtype=torch.long, device=run.x.device)
-    if kinds and run.groups is None:
+    if run.groups is None:
         found = run.world.from_main(lambda: np.stack([find_start(run, kind) for kind in kinds]))
         run.state.starts = torch.as_tensor(found, dtype=torch.long, device=run.x.device)
 

@@ -138,7 +138,7 @@ class Engine:
                 self.recovery.remember_if_calm()
             self.recovery.save_if_due()
         self.journal.stages[name] = {"iterations": state.length, "limit": config.iterations}
-        state.load_weights(state.weights())
+        state.net.load_state_dict(state.average.state_dict())
         state.stage, state.iteration = f"after {name}", 0
         self.recovery.save_if_due(stage_ended=config.iterations > 0)
 

@@ -62,15 +62,6 @@ class TrainState:
             ([t for t in of if t.is_floating_point()], [t for t in of if not t.is_floating_point()]) for of in every
         ]
 
-    def weights(self) -> dict[str, torch.Tensor]:
-        """A copy of the averaged weights."""
-        return {name: value.detach().clone() for name, value in self.average.state_dict().items()}
-
-    def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        """Load weights into both the net and its average."""
-        self.net.load_state_dict(weights)
-        self.average.load_state_dict(weights)
-
 
 def averaged_copy(net: GediNet) -> GediNet:
     """A copy of ``net`` that takes no gradients and stays in evaluation mode."""
