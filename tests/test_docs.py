@@ -255,7 +255,6 @@ def test_the_walk_through_the_code_names_what_exists():
     short = {"build": "training.build", "recipe": "training.recipe", "choice": "training.choice"}
     short |= {"Engine": "training.engine.Engine", "Term": "objectives.term.Term"}
     short |= {"GediNet": "nets.gedinet.GediNet", "TrainedModel": "training.model.TrainedModel"}
-    short |= {"TrainState": "training.state.TrainState"}
     for line in walk:
         first, _, rest = line.split()[0].partition(".")
         assert pkgutil.resolve_name(f"gedi.{short.get(first, first)}.{rest}"), line

@@ -11,10 +11,11 @@ import gedi.logic
 import gedi.objectives
 import gedi.report
 import gedi.sampling
+import gedi.training
 
 MODULES = [
     module.name
-    for package in (gedi.data, gedi.sampling, gedi.objectives, gedi.logic, gedi.report)
+    for package in (gedi.data, gedi.sampling, gedi.objectives, gedi.logic, gedi.training, gedi.report)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
 ]
 WITH_EXAMPLES = {
@@ -34,6 +35,8 @@ WITH_EXAMPLES = {
     "gedi.report.verdict",
     "gedi.sampling.dam",
     "gedi.sampling.sgld",
+    "gedi.training.config",
+    "gedi.training.engine",
 }
 
 

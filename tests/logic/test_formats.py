@@ -10,6 +10,7 @@ import torch
 
 from gedi.errors import LogicError
 from gedi.logic import Categorical, Constraint
+from gedi.logic import constraint as constraint_module
 from gedi.logic.constraint import constraint_text
 
 from .conftest import METHODS, random_log_probs
@@ -280,3 +281,9 @@ def test_without_problog_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "problog.engine", None)
     with pytest.raises(LogicError, match=r"gedi-ssl\[logic\]"):
         Constraint.from_problog(ADDITION, "addition(one, two, 7)")
+
+
+def test_a_file_is_not_compiled_to_be_written_as_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(constraint_module, "_compile", lambda *_: pytest.fail("compiled"))
+    (tmp_path / "rule.cnf").write_text("p cnf 2 1\n1 -2 0\n")
+    assert constraint_text(tmp_path / "rule.cnf") == "v_1 : 2\nv_2 : 2\n((v_1 == 1) or (v_2 == 0))"

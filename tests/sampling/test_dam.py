@@ -48,14 +48,14 @@ def energy(x):
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 999), d=st.integers(1, 50), radius=st.floats(1e-6, 1e6))
 def test_delta_lies_in_the_ball(seed, d, radius):
-    delta = uniform_in_ball(torch.Size((100, d)), radius, gen(seed), like=torch.zeros(1, dtype=torch.float64))
+    delta = uniform_in_ball(torch.zeros(100, d, dtype=torch.float64), radius, gen(seed))
     assert delta.shape == (100, d)
     assert (delta.norm(dim=1) <= radius * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize("d", [1, 2, 10])
 def test_delta_is_uniform_in_the_ball(d):
-    delta = uniform_in_ball(torch.Size((5000, d)), 0.3, gen(1), like=torch.zeros(1, dtype=torch.float64))
+    delta = uniform_in_ball(torch.zeros(5000, d, dtype=torch.float64), 0.3, gen(1))
     # The share of the ball's volume within |delta| is uniform on [0, 1].
     volume = (delta.norm(dim=1) / 0.3) ** d
     assert stats.kstest(volume.numpy(), "uniform").pvalue > 1e-3
@@ -105,7 +105,7 @@ def test_where_the_gradient_vanishes_delta_is_kept_whole():
 @given(seed=st.integers(0, 999), d=st.integers(2, 20), radius=st.floats(1e-3, 1))
 def test_every_step_is_orthogonal_to_the_gradient(seed, d, radius):
     x = points(8, d, seed)
-    delta = uniform_in_ball(x.shape, radius, gen(seed), like=x)
+    delta = uniform_in_ball(x, radius, gen(seed))
     path = [x] + [dam(energy, x, radius=radius, steps=t, generator=gen(seed))[0] for t in range(1, 5)]
     for here, there in pairwise(path):
         gradient = score(energy, here + delta)  # Eq. 11 takes it at the perturbed point
@@ -126,7 +126,7 @@ def test_the_scale_of_the_log_density_does_not_matter(exponent, seed):
 def test_on_a_flat_density_delta_is_kept_whole():
     x = points()
     y, info = dam(lambda x: 0 * x.sum(1), x, radius=0.2, steps=7, generator=gen(3), max_drop=0.5)
-    assert torch.allclose(y, x + 7 * uniform_in_ball(x.shape, 0.2, gen(3), like=x))
+    assert torch.allclose(y, x + 7 * uniform_in_ball(x, 0.2, gen(3)))
     assert torch.isfinite(info.distance).all() and (info.log_density_change == 0).all()
 
 
@@ -145,7 +145,7 @@ def numpy_walk(x, delta, steps):
 @pytest.mark.parametrize("steps", [0, 1, 2, 10])
 def test_walk_equals_algorithm_1_with_delta_drawn_once(steps):
     x = points()
-    delta = uniform_in_ball(x.shape, 0.1, gen(5), like=x)
+    delta = uniform_in_ball(x, 0.1, gen(5))
     y, _ = dam(mixture, x, radius=0.1, steps=steps, generator=gen(5))
     assert np.allclose(y.numpy(), numpy_walk(x.numpy(), delta.numpy(), steps), rtol=1e-9, atol=1e-9)
 

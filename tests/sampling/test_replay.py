@@ -165,20 +165,6 @@ def test_data_unused_without_a_share():
     assert torch.equal(chains, buffer.chains[places])
 
 
-def test_state_dict_round_trip():
-    buffer, other = marked(30), ReplayBuffer(30, BOX, gen(9))
-    other.load_state_dict(buffer.state_dict())
-    one, two = (b.draw(10, restart=0.3, generator=gen(4)) for b in (buffer, other))
-    assert torch.equal(one[0], two[0]) and torch.equal(one[1], two[1])
-
-
-def test_loaded_state_is_a_copy():
-    buffer, other = marked(30), ReplayBuffer(30, BOX, gen(9))
-    other.load_state_dict(buffer.state_dict())
-    other.put(torch.arange(30), torch.zeros(30, 2))
-    assert (buffer.chains >= OUTSIDE).all()
-
-
 def test_same_generator_gives_the_same_draw():
     one, two = (ReplayBuffer(40, BOX, gen(5)).draw(20, restart=0.5, generator=gen(6)) for _ in "ab")
     assert torch.equal(one[0], two[0]) and torch.equal(one[1], two[1])

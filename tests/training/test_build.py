@@ -9,7 +9,7 @@ import torch
 from gedi.objectives.symbolic import constraint_change
 from gedi.settings import types_of
 from gedi.training import build
-from gedi.training.build import build_net, enough_rows, fill_from_data, prepare, resolution
+from gedi.training.build import assemble, build_net, enough_rows, fill_from_data, prepare, resolution
 from gedi.training.config import NetConfig, TrainingConfig, override
 from gedi.training.encoder_registry import ENCODERS
 
@@ -58,6 +58,12 @@ def test_filling_works_on_a_copy_and_leaves_the_temperature_open(blobs):
 
 def test_the_setting_allows_every_encoder_of_the_registry():
     assert get_args(types_of(NetConfig)["encoder"]) == tuple(ENCODERS)
+
+
+@pytest.mark.parametrize(("random", "expected"), [(0, 1), (1, 1), (5, 5)])
+def test_a_start_needs_a_head_to_learn_it(random, expected):
+    config = override(TrainingConfig(), {"heads.random": random, "net.frequency": 1.0})
+    assert assemble(config, 3, 4).clusters.n_heads == expected
 
 
 def weights(seed):

@@ -10,7 +10,7 @@ import yaml
 
 from gedi.errors import ConfigError
 from gedi.training import config as module
-from gedi.training.config import TrainingConfig, from_dict, get, n_heads, override, paths, to_dict
+from gedi.training.config import TrainingConfig, from_dict, get, override, paths, to_dict
 
 
 def test_nested_and_dotted_changes_are_the_same():
@@ -128,11 +128,6 @@ def test_settings_that_go_together_are_taken():
     override(TrainingConfig(), {"heads": alone | {"choose": 1.0}})
     images = override(TrainingConfig(), {"net.encoder": "resnet8", "heads.starts": ["neighbours", "kmeans"]})
     assert images.heads.starts == ("neighbours", "kmeans")
-
-
-@pytest.mark.parametrize(("random", "expected"), [(0, 1), (1, 1), (5, 5)])
-def test_a_start_needs_a_head_to_learn_it(random, expected):
-    assert n_heads(override(TrainingConfig(), {"heads.random": random})) == expected
 
 
 def test_of_several_changes_the_later_ones_win():

@@ -17,6 +17,7 @@ from gedi.training.presets import preset
 LOOK = 70.0  # seconds to go through all rows, in the last iteration of step 2
 COUNTS = {"step1": 300, "step2": 500}
 PRICE = {"step1": 1.0, "step2": 4.0}
+ALIKE = {"step1": [""], "step2": [""]}  # all iterations of a stage are of one kind
 
 
 def marks(iterations, counts):
@@ -36,7 +37,7 @@ def marks(iterations, counts):
 @pytest.mark.parametrize("counts", [COUNTS, COUNTS | {"step1": 0}])
 def test_every_stage_is_counted_and_the_work_between_them_once(trial, counts):
     expected = 30 + counts["step1"] + 500 + LOOK + 4 * counts["step2"]
-    total, each = cost.whole_time(marks(trial, counts), counts)
+    total, each = cost.whole_time(marks(trial, counts), counts, ALIKE)
     assert total == pytest.approx(expected)
     assert each == pytest.approx({name: PRICE[name] * (counts[name] > 0) for name in PRICE})
 
@@ -48,7 +49,7 @@ def test_a_density_that_is_due_every_few_iterations_is_counted_as_often_as_it_is
         found.append(("step1", now := now + (9.0 if i % 4 == 0 else 1.0) + 6.0 * (i == 0) + 50.0 * (i == 5)))
     found += [("after step1", now), ("end", now)]
     counts = {"step1": 400, "step2": 0}
-    rounds = {"step1": ["density", "", "", ""]}
+    rounds = ALIKE | {"step1": ["density", "", "", ""]}
     total, each = cost.whole_time(found, counts, rounds)
     assert total == pytest.approx(3 * 400 + 6) and each["step1"] == pytest.approx(3)
 
@@ -77,7 +78,7 @@ def test_a_trial_shorter_than_a_round_knows_which_iterations_it_saw():
     for i in range(8):
         found.append(("step2", now := now + price[kinds[i]]))
     found += [("after step2", now), ("end", now)]
-    total, _ = cost.whole_time(found, {"step1": 0, "step2": 120}, {"step2": kinds})
+    total, _ = cost.whole_time(found, {"step1": 0, "step2": 120}, ALIKE | {"step2": kinds})
     # Both at once is not seen after the first iteration, so its price is the median of those seen.
     assert total == pytest.approx(10 * (6 * 1.0 + 3 * 3.0 + 2 * 9.0 + 1 * 2.0), rel=0.1)
 

@@ -7,11 +7,12 @@ import torch
 
 from gedi.objectives.term import Loss
 from gedi.training import engine
+from gedi.training.adam import rate
 from gedi.training.config import StageConfig
+from gedi.training.engine import has_settled
 from gedi.training.guard import DivergedError
 from gedi.training.journal import Hooks
 from gedi.training.recipe import train
-from gedi.training.schedule import has_settled, rate
 
 
 def drive(run, losses, stage="step2"):

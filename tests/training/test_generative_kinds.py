@@ -8,7 +8,7 @@ import torch
 
 from gedi import GEDI
 from gedi.errors import ConfigError
-from gedi.nets.flow import zuko_flow
+from gedi.nets.likelihoods import zuko_flow
 from gedi.objectives.term import kinds
 from gedi.training import recipe
 from gedi.training.config import TrainingConfig, override, read_objective
@@ -115,7 +115,7 @@ def test_a_density_of_step_1_only_is_as_step_1_left_it(make_engine, tiny):
     run = make_engine(tiny(objective__generative__every=0, net__two_encoders=True))
     for batch in run.stage("step1", run.config.step1):
         run.descend(recipe.density_losses(run, batch))
-    after_step1 = run.state.weights()
+    after_step1 = {name: value.clone() for name, value in run.state.average.state_dict().items()}
     recipe.train(run)
     now = run.state.net.state_dict()
     own = [name for name in now if name.startswith(("own_energy_encoder.", "energy_head."))]

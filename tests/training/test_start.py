@@ -7,7 +7,7 @@ from gedi import GEDI
 from gedi.training import start as starts
 from gedi.training.build import prepare
 from gedi.training.engine import Engine
-from gedi.training.start import STARTS, cut_graph, find_start, some_places, tightest_kmeans
+from gedi.training.start import STARTS, find_start, graph_of, some_places, tightest_kmeans
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +20,10 @@ def strips():
     return points, ends, np.repeat([0, 1], 100)
 
 
+def cut(points, ends, n_clusters, *, seed=0, **options):
+    return graph_of(points, ends, n_clusters, seed=seed, **options).cut(n_clusters, seed).labels(points)
+
+
 def agreement(a, b):
     same = np.mean(a == b)
     return max(same, 1 - same)
@@ -27,7 +31,7 @@ def agreement(a, b):
 
 def test_walks_that_stay_at_home_give_their_components(strips):
     points, ends, truth = strips
-    assert agreement(cut_graph(points, ends, 2, nodes=30, seed=0).labels(points), truth) == 1.0
+    assert agreement(cut(points, ends, 2, nodes=30), truth) == 1.0
     assert agreement(tightest_kmeans(points, 2, seed=0, n_init=5)[0], truth) < 0.7  # k-means cuts the strips across
 
 
@@ -35,18 +39,18 @@ def test_a_few_walks_that_cross_do_not_change_the_cut(strips):
     points, ends, truth = strips
     crossed = ends[0].copy()
     crossed[:20, 1] = 1.0  # 20 of the 1,000 walks change strips
-    assert agreement(cut_graph(points, [crossed, *ends[1:]], 2, nodes=30, seed=0).labels(points), truth) == 1.0
+    assert agreement(cut(points, [crossed, *ends[1:]], 2, nodes=30), truth) == 1.0
 
 
 def test_the_same_seed_gives_the_same_cut(strips):
     points, ends, _ = strips
-    one, two = (cut_graph(points, ends, 3, nodes=30, seed=4).labels(points) for _ in range(2))
+    one, two = (cut(points, ends, 3, nodes=30, seed=4) for _ in range(2))
     assert np.array_equal(one, two) and len(set(one)) == 3
 
 
 def test_fewer_nodes_than_clusters_and_equal_rows_are_survived():
     points = np.zeros((6, 2))
-    labels = cut_graph(points, [points], 3, nodes=1, seed=0).labels(points)
+    labels = cut(points, [points], 3, nodes=1)
     assert labels.shape == (6,) and set(labels) <= {0, 1, 2}
 
 
@@ -62,9 +66,9 @@ def test_an_outlier_is_not_the_cheapest_cut(strips):
     # One walk in a hundred crosses between the strips, so the right cut has a cost.
     ends = [np.concatenate([end, [[30.0, 1.0]]]) for end in ends]
     ends[0][:10, 1] = 1.0
-    alone = cut_graph(points, ends, 2, nodes=30, seed=0).labels(points)
+    alone = cut(points, ends, 2, nodes=30)
     assert min(np.bincount(alone)) == 1
-    kept = cut_graph(points, ends, 2, nodes=30, seed=0, fewest=3).labels(points)
+    kept = cut(points, ends, 2, nodes=30, fewest=3)
     assert agreement(kept[:-1], truth) == 1.0
 
 

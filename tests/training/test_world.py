@@ -18,6 +18,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from gedi.errors import ConfigError
 from gedi.objectives.term import kinds
 from gedi.runs import Checkpoints
+from gedi.settings import make
 from gedi.training.world import Hardware, World
 
 SCRIPT = Path(__file__).with_name("processes.py")
@@ -133,10 +134,12 @@ def test_a_batch_smaller_than_the_number_of_processes_is_refused(monkeypatch):
         world.part(torch.arange(3))
 
 
-@pytest.mark.parametrize("wrong", [Hardware(devices=0), Hardware(nodes=0), Hardware(device="cuda", devices=64)])
-def test_hardware_that_is_not_there_is_a_clear_error(wrong):
-    with pytest.raises(ConfigError, match=r"at least 1|cannot be used here"):
-        World(wrong)
+def test_hardware_that_is_not_there_is_a_clear_error():
+    with pytest.raises(ConfigError, match="cannot be used here"):
+        World(Hardware(device="cuda", devices=64))
+    for name in ("devices", "nodes"):
+        with pytest.raises(ConfigError, match=f"--{name} must be positive, got 0"):
+            make(Hardware, {name: 0}, "--")
 
 
 # ---- through the command line ----

@@ -17,8 +17,8 @@ from gedi.experiments.cell_fits import Fit, fit_seed, measure_cell, prepared
 from gedi.experiments.cells import Cell, CellData, Measured, cells_of
 from gedi.experiments.tabulate import DENSITY, SECONDS, count, mean, means, of_row, part, printed, tabulate
 from gedi.objectives.symbolic import Symbolic
-from gedi.training.arithmetic import threads_for
 from gedi.training.config import TrainingConfig, override, to_dict
+from gedi.training.encoder_registry import threads_for
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
 from gedi.training.methods import ablate

@@ -83,11 +83,8 @@ class Constraint:
         from gedi.logic.formats import read_problog
 
         formula, variables, facts = read_problog(program, query)
-        fixed = {v.name: torch.tensor(facts[v.name], dtype=torch.float64).log() for v in variables if v.name in facts}
-        if len(fixed) == len(variables):
-            raise LogicError("The query uses no neural predicate, so there is nothing to train: check the program.")
         constraint = cls(formula, variables=variables, method=method)
-        constraint._fixed = fixed
+        constraint._fixed = {name: torch.tensor(p, dtype=torch.float64).log() for name, p in facts.items()}
         return constraint
 
     @classmethod
@@ -215,25 +212,34 @@ class Constraint:
 def constraint_text(source: Constraint | str | Path) -> str:
     """A constraint in the language of docs/logic.md, from a Constraint, a file's path, or text of more than one line.
 
+    Files are read, but not compiled: that may take minutes, and the text is compiled when it is used.
+
     >>> a, b = Categorical("a", 3), Categorical("b", 3)
     >>> constraint_text(Constraint(a < b))
     'a : 3\\nb : 3\\n(a < b)'
     """
+    from gedi.logic.formats import read_dimacs, read_problog
+
     if isinstance(source, str) and "\n" not in source:
         source = Path(source).expanduser()
-    if isinstance(source, Path) and source.suffix in DIMACS + PROBLOG:
-        source = Constraint.from_file(source)
-    if not isinstance(source, Constraint):
+    facts: Mapping[str, Any] = {}
+    if isinstance(source, Constraint):
+        formula, variables, facts = source.formula, source.variables, source._fixed
+    elif isinstance(source, Path) and source.suffix in DIMACS:
+        formula, variables = read_dimacs(source)
+    elif isinstance(source, Path) and source.suffix in PROBLOG:
+        formula, variables, facts = read_problog(source, None)
+    else:
         text = read_text(source).expandtabs()
         check_text(text)
         read_constraint(text)
         return text
-    if len(source.inputs) < len(source.variables):
+    if facts:
         raise LogicError(
             "The program has facts with probabilities of their own, which a constraint as text cannot express: "
             "remove them, or turn them into neural predicates."
         )
-    return write_constraint(source.formula, source.variables)
+    return write_constraint(formula, variables)
 
 
 def _from_function(rule: Any, variables: Sequence[Categorical] | None) -> Formula:

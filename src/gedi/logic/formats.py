@@ -117,7 +117,11 @@ def read_problog(
         raise LogicError(f"The query {name} always follows from the program, so it constrains nothing: check both.")
     reader = _GroundProgram(dag, domains)
     formula = reader.formula(root)
-    return formula, reader.in_order(variables_in(formula), _places(clauses)), reader.fixed
+    variables = reader.in_order(variables_in(formula), _places(clauses))
+    facts = {v.name: reader.fixed[v.name] for v in variables if v.name in reader.fixed}
+    if len(facts) == len(variables):
+        raise LogicError("The query uses no neural predicate, so there is nothing to train: check the program.")
+    return formula, variables, facts
 
 
 def _closed(database: Any) -> Any:

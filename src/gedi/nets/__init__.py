@@ -2,8 +2,7 @@
 
 from gedi.nets.densities import ClusterDensity, ContrastiveDensity, Density, EnergyDensity, score
 from gedi.nets.encoders import Encoder, MLPEncoder
-from gedi.nets.flow import FlowDensity
 from gedi.nets.gedinet import GediNet
 from gedi.nets.heads import ClusterHeads, LinearHeads, Projector, Prototypes
 from gedi.nets.image_encoders import ConvNet, ImageEncoder, ResNet8
-from gedi.nets.vae import VaeDensity
+from gedi.nets.likelihoods import FlowDensity, VaeDensity

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 Support = tuple[torch.Tensor, torch.Tensor]  # lowest and highest corner of the box a density was learned in
+WALL = 0.1  # width of the walls around it, in units of the scaled data
 
 
 def score(log_density: Function, x: torch.Tensor) -> torch.Tensor:
@@ -75,10 +76,6 @@ class Density(nn.Module, ABC):
     def refresh(self, x: Rows) -> None:
         """Recompute what the density stores from the data, after the weights have changed."""
 
-    def log_density_by(self, x: torch.Tensor, bank: torch.Tensor) -> torch.Tensor:
-        """log p(x) with ``bank`` in place of stored embeddings of the data; ignored if the density stores none."""
-        return self.log_density(x)
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.log_density(x)
 
@@ -100,16 +97,15 @@ class UnnormalisedDensity(Density):
     """log p(x) = f(x) + const, optionally plus a mixture of Gaussians, with walls around the support.
 
     exp f need not be integrable over the whole space: cosines are bounded and waves repeat. So beyond ``support`` log p
-    falls off like a Gaussian of width ``wall``. Without a support (the paper) log p is f everywhere, and a density only
+    falls off like a Gaussian of width `WALL`. Without a support (the paper) log p is f everywhere, and a density only
     inside the sampler's box.
     """
 
     low: torch.Tensor | None
     high: torch.Tensor | None
 
-    def __init__(self, support: Support | None = None, wall: float = 0.1, base: Mixture | None = None) -> None:
+    def __init__(self, support: Support | None, base: Mixture | None = None) -> None:
         super().__init__()
-        self.wall = wall
         self.base = base
         self.register_buffer("low", None if support is None else support[0].clone())
         self.register_buffer("high", None if support is None else support[1].clone())
@@ -134,7 +130,7 @@ class UnnormalisedDensity(Density):
         if self.base is not None:
             value = value + self.base(x)
         if self.low is not None:
-            value = value - self._outside(x).flatten(1).square().sum(1) / (2 * self.wall**2)
+            value = value - self._outside(x).flatten(1).square().sum(1) / (2 * WALL**2)
         return value
 
     def parts(self, x: torch.Tensor) -> torch.Tensor:
@@ -154,7 +150,7 @@ class UnnormalisedDensity(Density):
         """Add the gradients of the mixture and the walls to ``gradient``, which is that of f."""
         if self.base is not None:
             gradient = gradient + self.base.gradient(x)
-        return gradient if self.low is None else gradient.sub(self._outside(x), alpha=1 / self.wall**2)
+        return gradient if self.low is None else gradient.sub(self._outside(x), alpha=1 / WALL**2)
 
     def _outside(self, x: torch.Tensor) -> torch.Tensor:
         """Signed distance of each coordinate from the support; 0 inside it."""
@@ -175,10 +171,9 @@ class EnergyDensity(UnnormalisedDensity):
         *,
         gradient: Function | None = None,
         support: Support | None = None,
-        wall: float = 0.1,
         base: Mixture | None = None,
     ) -> None:
-        super().__init__(support, wall, base)
+        super().__init__(support, base)
         self.energy = energy
         self.gradient = gradient
 
@@ -209,9 +204,8 @@ class ContrastiveDensity(UnnormalisedDensity):
         *,
         marginal: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
         support: Support | None = None,
-        wall: float = 0.1,
     ) -> None:
-        super().__init__(support, wall)
+        super().__init__(support)
         self.embed = embed
         self.marginal = marginal
         self.register_buffer("bank", bank.detach().clone())
@@ -239,10 +233,8 @@ class ClusterDensity(UnnormalisedDensity):
 
     reads_heads = True
 
-    def __init__(
-        self, scorer: Function, *, tau: float = 1.0, support: Support | None = None, wall: float = 0.1
-    ) -> None:
-        super().__init__(support, wall)
+    def __init__(self, scorer: Function, *, tau: float = 1.0, support: Support | None = None) -> None:
+        super().__init__(support)
         self.scorer = scorer
         self.tau = tau
 

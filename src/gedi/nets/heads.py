@@ -69,7 +69,7 @@ class LinearHeads(ClusterHeads):
         self.bias = nn.Parameter(torch.zeros(n_heads, n_clusters))
 
     def all_scores(self, z: torch.Tensor) -> torch.Tensor:
-        # Rows are next to each other in memory, which losses over few clusters and many rows are faster with.
+        # With rows next to each other in memory, losses over few clusters and many rows are faster.
         scores = torch.addmm(self.bias.flatten()[:, None], self.weight.flatten(0, 1), z.T)
         return scores.view(self.n_heads, self.n_clusters, len(z)).transpose(1, 2)
 

@@ -13,13 +13,13 @@ from gedi.data.scaled_rows import Rows
 
 SIZES = (1, 8, 64)  # numbers of components that are tried, up to the most that is allowed
 FEWEST_ROWS = 20  # per component
-MOST_ROWS = 60_000  # of more rows, as many are used, spread evenly
-PCA_NUMBERS = 2**24  # in the rows that the principal directions are computed from
+MOST_ROWS = 60_000  # if there are more rows, this many are used, spread evenly
+PCA_NUMBERS = 2**24  # most values in the rows that the principal directions are computed from
 OWN_DIRECTIONS = 50  # principal directions of a component, at most
-WHITENED = 50  # leading directions that components are looked for in, each with unit variance
-AT_ONCE = 1000  # rows
+WHITENED = 50  # leading directions, each scaled to unit variance, in which components are found
+AT_ONCE = 1000  # rows per block
 HELD_OUT = 5  # every fifth row judges the number of components
-SMALLEST = 1e-3  # deviation in any direction
+SMALLEST = 1e-3  # least standard deviation in any direction
 NOTHING = -1e30  # log of the height of an unused component; averages of an infinite one would be undefined
 
 
@@ -27,7 +27,7 @@ class Components(NamedTuple):
     """K Gaussians with covariances E_k diag(variances) E_k^T + rest (1 - E_k E_k^T)."""
 
     weights: torch.Tensor  # [K]; 0: unused
-    log_heights: torch.Tensor  # [K], log of the weight times the density at the centre, up to a constant of all
+    log_heights: torch.Tensor  # [K], log of the weight times the density at the centre, up to a constant shared by all
     centres: torch.Tensor  # [K, D]
     directions: torch.Tensor  # E_k^T, [K, R, D], orthonormal rows
     variances: torch.Tensor  # [K, R]
@@ -81,7 +81,7 @@ class Mixture(nn.Module):
         few = max(2, min(MOST_ROWS, PCA_NUMBERS // x.shape[1]))
         some = torch.as_tensor(x[:: math.ceil(len(x) / few)]).cpu().double().numpy()
         n_axes = min(len(self.axes), len(some) - 1)
-        with np.errstate(invalid="ignore"):  # of rows all alike, it divides their variances by 0
+        with np.errstate(invalid="ignore"):  # if all rows are alike, it divides by a total variance of 0
             pca = PCA(n_axes, random_state=0).fit(some)
         self.mean.copy_(torch.as_tensor(pca.mean_))
         self.axes.zero_()[:n_axes] = torch.as_tensor(pca.components_).to(self.axes)
@@ -139,7 +139,8 @@ def gradient(z: torch.Tensor, c: Components) -> torch.Tensor:
 def _by_component(z: torch.Tensor, c: Components) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """log w_k N_k(z), [n, K]; where z lies along the directions of each, [n, K, R]; and these directions, [K R, D].
 
-    The directions are as long as makes |z - m_k|^2 / rest_k minus the square of z along them the distance by C_k.
+    The directions are scaled so that |z - m_k|^2 / rest_k minus the squared length along them is the squared distance
+    under C_k.
     """
     directions = c.directions * (1 / c.rest[:, None] - 1 / c.variances).clamp_min(0.0).sqrt()[:, :, None]
     ends = torch.einsum("krd,kd->kr", directions, c.centres)
@@ -165,7 +166,7 @@ def _best(z: torch.Tensor, most: int, floor: float) -> Components:
 
 
 def _components(z: torch.Tensor, labels: torch.Tensor, floor: float) -> Components:
-    """A Gaussian for every cluster of rows [n, D]; its covariance leans on that of all clusters if it has few rows."""
+    """A Gaussian for every cluster of rows [n, D]; with few rows, its covariance is drawn towards the pooled one."""
     n, d = z.shape
     clusters = [z[labels == k] for k in range(int(labels.max()) + 1)]
     sizes = torch.tensor([len(rows) for rows in clusters], dtype=z.dtype)
@@ -188,7 +189,7 @@ def _components(z: torch.Tensor, labels: torch.Tensor, floor: float) -> Componen
 
 
 def _kmeans(x: np.ndarray, k: int) -> torch.Tensor:
-    """Labels by k-means, none of them without rows."""
+    """Labels by k-means, renumbered so that every cluster has rows."""
     from sklearn.cluster import k_means
 
     if k == 1:

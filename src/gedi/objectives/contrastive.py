@@ -5,6 +5,7 @@ All negatives are rows of the given tensors: with several processes, gather the 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -117,11 +118,6 @@ def protocpc_bound(scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.
     return ((teacher * scores).sum(dim=1) - torch.logsumexp(scores + marginal.log(), dim=1)).mean()
 
 
-def protocpc_loss(scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.Tensor, *, tau: float) -> torch.Tensor:
-    """-I_ProtoCPC of App. D: the student's scores of one view against the teacher's probabilities of the other."""
-    return -protocpc_bound(scores, teacher, marginal, tau=tau)
-
-
 def contrastive_log_density(z: torch.Tensor, bank: torch.Tensor, *, tau: float, similarity: str) -> torch.Tensor:
     """-E(x; Theta) = log sum_j exp(sim(g(x_j), g(x)) / tau) of Eq. 9, one value per row: log p(x) + log Gamma.
 
@@ -144,6 +140,13 @@ class Contrastive(Term, family="contrastive"):
     tau: Positive = 0.1  # temperature
     similarity: Literal["dot", "cosine", "negative_squared_distance"] = "cosine"  # similarity of two embeddings
 
+    def losses(self, views: Views) -> dict[str, Loss]:
+        return {"contrastive": Loss(self.loss(views), self.weight)}
+
+    @abstractmethod
+    def loss(self, views: Views) -> torch.Tensor:
+        """The loss between two views of the batch."""
+
 
 @dataclass
 class InfoNce(Contrastive):
@@ -152,9 +155,8 @@ class InfoNce(Contrastive):
     kind: str = "infonce"
     equation: ClassVar[str] = "Eqs. 1-2"
 
-    def losses(self, views: Views) -> dict[str, Loss]:
-        loss = info_nce_loss(*views.contrasted, tau=self.tau, similarity=self.similarity)
-        return {"contrastive": Loss(loss, self.weight)}
+    def loss(self, views: Views) -> torch.Tensor:
+        return info_nce_loss(*views.contrasted, tau=self.tau, similarity=self.similarity)
 
 
 @dataclass
@@ -165,9 +167,8 @@ class NtXent(Contrastive):
     tau: Positive = 0.5  # temperature
     equation: ClassVar[str] = "Eq. 2 over both views"
 
-    def losses(self, views: Views) -> dict[str, Loss]:
-        loss = nt_xent_loss(*views.contrasted, tau=self.tau, similarity=self.similarity)
-        return {"contrastive": Loss(loss, self.weight)}
+    def loss(self, views: Views) -> torch.Tensor:
+        return nt_xent_loss(*views.contrasted, tau=self.tau, similarity=self.similarity)
 
 
 @dataclass
@@ -179,10 +180,11 @@ class ProtoCpc(Contrastive):
     equation: ClassVar[str] = "App. D"
     has_clusters: ClassVar[bool] = True
 
-    def losses(self, views: Views) -> dict[str, Loss]:
+    def loss(self, views: Views) -> torch.Tensor:
+        """Each view's scores against the teacher's probabilities of the other."""
         scores, scores_view = views.pair(views.scores[0])
         teacher, teacher_view = teacher_probabilities(views.teacher_scores, tau=self.sharpness).chunk(2)
         marginal = teacher_marginal(torch.cat([teacher, teacher_view]))
-        one = protocpc_loss(scores, teacher_view, marginal, tau=self.tau)
-        two = protocpc_loss(scores_view, teacher, marginal, tau=self.tau)
-        return {"contrastive": Loss((one + two) / 2, self.weight)}
+        one = protocpc_bound(scores, teacher_view, marginal, tau=self.tau)
+        two = protocpc_bound(scores_view, teacher, marginal, tau=self.tau)
+        return -(one + two) / 2

@@ -76,7 +76,6 @@ class Generative(Term, family="generative"):
     denoises: ClassVar[bool] = False  # it learns to tell noise from data, so it can remove that of its samples
     every: Natural = 1  # update the density every this many iterations after step 1; 0: train it in step 1 only
     reads_encoder: ClassVar[bool] = False  # the density is a function of enc(x)
-    reads_heads: ClassVar[bool] = False  # the density is built from the projector or the prototypes
 
     @abstractmethod
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
@@ -176,7 +175,6 @@ class ContrastiveEnergy(ContrastiveDivergence):
     similarity: Literal["dot", "cosine", "negative_squared_distance"] = "negative_squared_distance"  # of two embeddings
     bank: Count = 256  # number of data rows x_j in the sum
     equation: ClassVar[str] = "Eq. 9"
-    reads_heads: ClassVar[bool] = True
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
         weights = next(net.clusters.parameters())  # [heads, c, size of the embedding]
@@ -185,9 +183,10 @@ class ContrastiveEnergy(ContrastiveDivergence):
         return ContrastiveDensity(net.embed, bank, marginal=marginal, support=support)
 
     def log_density(self, views: Views, rows: torch.Tensor) -> torch.Tensor:
-        net = views.net
+        net, density = views.net, views.net.density
+        assert isinstance(density, ContrastiveDensity)
         with evaluating(net):
-            return net.density.log_density_by(rows, views.gather(net.embed(views.inputs[1])))
+            return density.log_density_by(rows, views.gather(net.embed(views.inputs[1])))
 
 
 @dataclass
@@ -197,7 +196,6 @@ class LogSumExp(ContrastiveDivergence):
     kind: str = "logsumexp"
     tau: Positive = 0.1  # temperature; log p spans at most 2 / tau
     equation: ClassVar[str] = "Sec. 3.1, JEM"
-    reads_heads: ClassVar[bool] = True
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
         return ClusterDensity(net.scores, tau=self.tau, support=support)
@@ -227,7 +225,7 @@ class Flow(Likelihood):
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
         return FlowDensity(
-            (n_features,), kind=self.flow, transforms=self.transforms, hidden=self.hidden, passes=self.passes
+            n_features, kind=self.flow, transforms=self.transforms, hidden=self.hidden, passes=self.passes
         )
 
 
@@ -241,4 +239,4 @@ class Vae(Likelihood):
     equation: ClassVar[str] = "Eq. 8, by its bound"
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
-        return VaeDensity((n_features,), latent=self.latent, hidden=self.hidden, importance=self.importance)
+        return VaeDensity(n_features, latent=self.latent, hidden=self.hidden, importance=self.importance)

@@ -44,7 +44,7 @@ class Views:
     encode: Callable[..., torch.Tensor]  # representations of the global batch, from one pass through the encoder
     apply: Callable[[Function, torch.Tensor], torch.Tensor]  # a network's output in the run's precision, as float32
     gather: Function  # the parts of all processes, one after the other
-    processes: int  # that share the global batch
+    processes: int  # how many share the global batch
 
     @cached_property
     def h(self) -> torch.Tensor:

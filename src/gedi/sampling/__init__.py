@@ -1,5 +1,4 @@
 """Samplers: SGLD with a replay buffer, and DAM walks; pure steps with explicit generators."""
 
 from gedi.sampling.dam import DamInfo, dam
-from gedi.sampling.replay import ReplayBuffer, distinct
-from gedi.sampling.sgld import Box, sgld, sgld_step
+from gedi.sampling.sgld import Box, ReplayBuffer, distinct, sgld, sgld_step

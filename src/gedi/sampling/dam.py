@@ -23,12 +23,12 @@ class DamInfo(NamedTuple):
     log_density_change: torch.Tensor
 
 
-def uniform_in_ball(shape: torch.Size, radius: float, generator: torch.Generator, like: torch.Tensor) -> torch.Tensor:
-    """One uniform draw from the ball B_radius for each row of ``shape``."""
-    direction = torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype).flatten(1)
+def uniform_in_ball(x: torch.Tensor, radius: float, generator: torch.Generator) -> torch.Tensor:
+    """One uniform draw from the ball B_radius for each row of ``x``."""
+    direction = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype).flatten(1)
     direction = direction / direction.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    share = torch.rand((shape[0], 1), generator=generator, device=like.device, dtype=like.dtype)
-    return (radius * share ** (1 / direction.shape[1]) * direction).view(shape)
+    share = torch.rand((len(x), 1), generator=generator, device=x.device, dtype=x.dtype)
+    return (radius * share ** (1 / direction.shape[1]) * direction).view_as(x)
 
 
 def tangent(delta: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
@@ -69,7 +69,7 @@ def dam(
     True
     """
     x = x.detach()
-    delta = uniform_in_ball(x.shape, radius, generator, like=x)
+    delta = uniform_in_ball(x, radius, generator)
     slope = partial(score, log_density) if gradient is None else gradient
     points = [x]
     for _ in range(steps):

@@ -1,16 +1,33 @@
-"""Adam (Kingma & Ba, 2015) by torch's fused kernel, without torch.optim, which imports torch's compiler.
+"""Adam (Kingma & Ba, 2015) by torch's fused kernel, and the learning rate of a stage.
 
-That import takes more than a second of every process that trains, and nothing here is compiled.
+torch.optim would import torch's compiler. That takes more than a second in every process, and nothing here is compiled.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import torch
 
+from gedi.training.config import StageConfig
+
 EPSILON = 1e-8  # added to the root of the second moment, as in torch.optim.Adam
 Moments = dict[str, torch.Tensor]
+
+
+def rate(iteration: int, config: StageConfig, length: int | None = None) -> float:
+    """Learning rate relative to its peak: linear warm-up, plateau, cosine decay to ``final_rate``.
+
+    ``length`` is the number of iterations of the stage, if it is lower than in its settings.
+    """
+    n = config.iterations if length is None else length
+    warm = min(1.0, (iteration + 1) / max(1, min(config.warmup, config.iterations // 10)))
+    decay_from = config.decay_from * n
+    if iteration < decay_from:
+        return warm
+    share = (iteration - decay_from) / max(1.0, n - decay_from)
+    return warm * (config.final_rate + (1 - config.final_rate) * (1 + math.cos(math.pi * share)) / 2)
 
 
 class Adam:

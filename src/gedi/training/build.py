@@ -22,10 +22,11 @@ from gedi.nets import GediNet
 from gedi.objectives.generative import Energy
 from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
-from gedi.training.config import TrainingConfig, n_heads
+from gedi.training.config import TrainingConfig
 from gedi.training.encoder_registry import ENCODERS, check_encoder, width_of
 
 ALWAYS_ENOUGH, LOOKS = 100_000, 4  # see `enough_rows`
+RESOLUTION_ROWS = 5_000  # most rows that the resolution is measured on
 DEQUANTISE = 0.15  # standard deviation of the noise on categories, in scaled units
 
 
@@ -103,13 +104,13 @@ def enough_rows(x: np.ndarray, config: TrainingConfig) -> np.ndarray:
     return x[np.sort(np.random.default_rng(0).choice(len(x), most, replace=False))]
 
 
-def resolution(x: np.ndarray | Rows, *, neighbour: int = 10, max_rows: int = 5000) -> float:
-    """Length per dimension at which the sample still shows structure: the median 10th-neighbour distance / sqrt(d).
+def resolution(x: np.ndarray | Rows) -> float:
+    """Length per dimension at which the data still show structure: the median 10th-neighbour distance / sqrt(d).
 
     Finer samplers and walks waste steps; coarser ones blur the structure of the data.
     """
-    rows = np.asarray(x[:: math.ceil(len(x) / max_rows)])
-    typical = float(np.median(nearest_neighbours(rows, neighbour).distances[:, -1])) / math.sqrt(x.shape[1])
+    rows = np.asarray(x[:: math.ceil(len(x) / RESOLUTION_ROWS)])
+    typical = float(np.median(nearest_neighbours(rows, 10).distances[:, -1])) / math.sqrt(x.shape[1])
     return typical if typical > 1e-6 else 0.05  # mostly identical rows define no scale
 
 
@@ -189,7 +190,7 @@ def assemble(
         projector_hidden=sizes.projector_hidden,
         n_clusters=n_clusters,
         head=sizes.head,
-        n_heads=n_heads(config),
+        n_heads=max(1, config.heads.random),  # a start that wins needs a head to learn it
         neutral=config.heads.neutral,
         energy_encoder=make(sizes, n_features, image_shape) if sizes.two_encoders else None,
         density=lambda net, support: generative.density(net, n_features, support),

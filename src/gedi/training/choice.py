@@ -35,11 +35,13 @@ def find_starts(run: Engine) -> None:
     Without step 1 there is no density yet, so `compare` finds both. It also finds the starts of a constraint, which
     need a trained representation.
     """
-    kinds = run.config.heads.starts if run.config.step1.iterations else ()
-    if kinds and _walks(run):
+    kinds = run.config.heads.starts
+    if not kinds or not run.config.step1.iterations:
+        return
+    if _walks(run):
         pairs = run.world.from_main(lambda: walked_pairs(run, some_places(len(run.x), 0)))
         run.state.pairs = torch.as_tensor(pairs, dtype=torch.long, device=run.x.device)
-    if kinds and run.groups is None:
+    if run.groups is None:
         found = run.world.from_main(lambda: np.stack([find_start(run, kind) for kind in kinds]))
         run.state.starts = torch.as_tensor(found, dtype=torch.long, device=run.x.device)
 
@@ -148,7 +150,8 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
         # Per column: summed over many, small errors of the Gaussians would outweigh the pairs.
         columns = x.shape[1] - sum(len(features) - 1 for features in run.words)
         likely = {name: held_out_log_likelihood(x, y[places], run.words) / columns for name, y in candidates.items()}
-    said = {name: entropy_of_labels(labels[places]) for name, labels in candidates.items()}
+    # How much the clusters say about a row: little, if a cut only separates a few outliers.
+    said = {name: entropy_of(np.bincount(labels[places]) / len(places)) for name, labels in candidates.items()}
     return (winner := best_of(compared, likely, said)), candidates[winner], judged
 
 
@@ -189,12 +192,8 @@ def unexplained(labels: np.ndarray, pairs: np.ndarray) -> float:
     return (both - alone) / alone if alone > 0 else 1.0
 
 
-def entropy_of_labels(labels: np.ndarray) -> float:
-    """H(y): how much the clusters say about a row; little, if a cut only separates a few outliers."""
-    return entropy_of(np.bincount(labels) / len(labels))
-
-
 def entropy_of(p: np.ndarray) -> float:
+    """H(p) in nats."""
     return float(-(p[p > 0] * np.log(p[p > 0])).sum())
 
 

@@ -215,11 +215,6 @@ def check_outliers(share: Any, config: TrainingConfig) -> None:
         raise ConfigError("Outliers are found by their density, but this method trains none: set outliers to 0.")
 
 
-def n_heads(config: TrainingConfig) -> int:
-    """The number of cluster heads: at least one, for a start that is chosen."""
-    return max(1, config.heads.random)
-
-
 def with_iterations(config: TrainingConfig, iterations: tuple[int, int]) -> TrainingConfig:
     """A copy of ``config`` with these ``iterations`` of step 1 and step 2."""
     config = copy.deepcopy(config)

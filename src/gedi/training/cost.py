@@ -14,9 +14,9 @@ from itertools import pairwise
 import torch
 
 from gedi.errors import ConfigError
-from gedi.training.arithmetic import threads_for
 from gedi.training.build import Prepared
 from gedi.training.config import TrainingConfig, with_iterations
+from gedi.training.encoder_registry import threads_for
 from gedi.training.guard import GuardWarning
 from gedi.training.journal import Hooks, duration
 from gedi.training.state import TRAINED
@@ -93,12 +93,11 @@ def round_of(config: TrainingConfig, stage: str) -> list[str]:
 
 
 def whole_time(
-    marks: Marks, counts: dict[str, int], rounds: Mapping[str, Sequence[str]] | None = None
+    marks: Marks, counts: dict[str, int], rounds: Mapping[str, Sequence[str]]
 ) -> tuple[float, dict[str, float]]:
     """Seconds of a run of ``counts`` iterations, and of one iteration of each stage, from the marks of a short run.
 
-    Work between stages counts once. ``rounds`` has the kinds of iterations of each stage; without it, all iterations of
-    a stage are alike.
+    Work between stages counts once. ``rounds`` has the kinds of iterations of each stage: see `round_of`.
     """
     once = 0.0
     steps: dict[str, list[float]] = {name: [] for name in TRAINED}
@@ -109,7 +108,7 @@ def whole_time(
             once += t1 - t0
     each: dict[str, float] = {}
     for name, found in steps.items():
-        kinds = (rounds or {}).get(name, [""])
+        kinds = rounds[name]
         middle = found[:-1] or found
         by_kind = _of_kind(middle, kinds)
         each[name] = statistics.fmean(by_kind[kind] for kind in kinds)

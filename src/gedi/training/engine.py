@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,23 +16,23 @@ from gedi.objectives.generative import denoising_error
 from gedi.objectives.term import Loss, temperature
 from gedi.objectives.views import Views
 from gedi.sampling import DamInfo, ReplayBuffer, distinct
-from gedi.training.arithmetic import in_bfloat16
+from gedi.training.adam import rate
 from gedi.training.build import Prepared, box_around, build_net, restart_box
 from gedi.training.config import StageConfig
+from gedi.training.encoder_registry import in_bfloat16
 from gedi.training.guard import Guard, cold_sampler, divergence, worries
 from gedi.training.journal import Hooks, Journal
 from gedi.training.moves import langevin, walk
 from gedi.training.recovery import Recovery, mixed_seed
-from gedi.training.schedule import has_settled, rate
 from gedi.training.state import STAGES, TrainState, adam, averaged_copy, pack
 from gedi.training.world import World
 
 WINDOW = 50  # iterations between lines of history, and between checks for a settled curve
 CURVES = {"step1": "denoising_error", "step2": "objective"}  # what has to settle before a stage may be shortened
-LOOKED_AT = 1000  # rows that the density is evaluated on ...
-LOOKED_AT_NUMBERS = 2**18  # ... or as many as have so many values, if that is less
+PATIENCE = 3  # points without progress after which a curve has settled
+LOOKED_AT, LOOKED_AT_NUMBERS = 1000, 2**18  # most rows that the density is evaluated on, and most values in them
+RESOLUTION = 0.01  # noise on these rows, if the density learns from data without noise
 ROWS_LOOKED_AT = 10_000  # enough to see which clusters are in use
-RESOLUTION = 0.01  # noise on them, if the density sees data without noise
 SMOOTHING = 0.98  # decay of the smoothed objective
 
 
@@ -138,7 +138,7 @@ class Engine:
                 self.recovery.remember_if_calm()
             self.recovery.save_if_due()
         self.journal.stages[name] = {"iterations": state.length, "limit": config.iterations}
-        state.load_weights(state.weights())
+        state.net.load_state_dict(state.average.state_dict())
         state.stage, state.iteration = f"after {name}", 0
         self.recovery.save_if_due(stage_ended=config.iterations > 0)
 
@@ -346,3 +346,14 @@ class Engine:
         state.judged |= judged
         now = torch.stack(list(state.judged.values())).mean(0)
         state.objective = now if state.objective is None else SMOOTHING * state.objective + (1 - SMOOTHING) * now
+
+
+def has_settled(curve: Sequence[float], tolerance: float) -> bool:
+    """Whether the last points of a falling curve are hardly lower than the best before them.
+
+    >>> has_settled([0.9, 0.5, 0.3, 0.2], 0.01), has_settled([0.9, 0.3, 0.301, 0.299, 0.298], 0.01)
+    (False, True)
+    """
+    if len(curve) <= PATIENCE:
+        return False
+    return min(curve[:-PATIENCE]) - min(curve[-PATIENCE:]) < tolerance

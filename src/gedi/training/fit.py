@@ -12,9 +12,9 @@ from gedi.data.scaled_rows import Rows, joined
 from gedi.nets import GediNet
 from gedi.objectives.generative import settled
 from gedi.sampling import Box
-from gedi.training.arithmetic import threads_for
 from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, check, to_dict
+from gedi.training.encoder_registry import threads_for
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
 from gedi.training.model import TrainedModel

@@ -168,10 +168,8 @@ class ProgressLine:
         """'fitting the density, 40%, 25 s left'."""
         if not progress.total:
             return progress.doing
-        text, seen = (
-            f"{progress.doing}, {100 * progress.iteration // progress.total}%",
-            progress.iteration - self._first,
-        )
+        text = f"{progress.doing}, {100 * progress.iteration // progress.total}%"
+        seen = progress.iteration - self._first
         if not seen:
             return text
         left = (now - self._began) / seen * (progress.total - progress.iteration)

@@ -22,9 +22,8 @@ from gedi.nets import GediNet
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import temperature
 from gedi.sampling import Box
-from gedi.training.arithmetic import threads_for
 from gedi.training.config import TrainingConfig
-from gedi.training.encoder_registry import width_of
+from gedi.training.encoder_registry import threads_for, width_of
 from gedi.training.moves import langevin_in_blocks
 from gedi.training.state import TRAINED
 
@@ -188,7 +187,7 @@ class TrainedModel:
     def sample_paths(self, n: int, *, frames: int, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
         """``n`` chains on their way, [n, frames, d]: where they start, and after equal parts of the way."""
         if self._frozen.density.sample(1, torch.Generator()) is not None:
-            raise DataError("This density draws its samples at once, so there are no chains to look at.")
+            raise DataError("This density draws samples directly, without chains, so there are no paths to show.")
         generator = torch.Generator().manual_seed(seed)
         states = [self._starts(n, generator, fresh)]
         ends = [round(steps * k / (frames - 1)) for k in range(frames)]

@@ -45,7 +45,8 @@ def cut_of_walks(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     c, places = run.config.start, some_places(len(run.x), seed)
     some = run.x[torch.from_numpy(places).to(run.x.device)]
     ends = [run.walk(some, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
-    cut = cut_graph(some.cpu().numpy(), ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+    graph = graph_of(some.cpu().numpy(), ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+    cut = graph.cut(n_clusters, seed)
     return np.concatenate([cut.labels(x.cpu().numpy()) for x in run.x.split(START_ROWS)])
 
 
@@ -54,7 +55,8 @@ def cut_of_neighbours(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     c, x, near = run.config.start, run.directions, neighbour_pairs(run, seed)
     some = x[some_places(len(x), seed)]
     ends = [some[near[:, k]] for k in range(near.shape[1])]
-    return cut_graph(some, ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest).labels(x)
+    graph = graph_of(some, ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+    return graph.cut(n_clusters, seed).labels(x)
 
 
 def kmeans(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
@@ -144,13 +146,6 @@ class Graph(NamedTuple):
     def cut(self, n_clusters: int, seed: int) -> GraphCut:
         """Group the nodes so that few walks cross between groups: a normalised cut (spectral clustering)."""
         return GraphCut(self.centres, _spectral(self.edges, n_clusters, seed))
-
-
-def cut_graph(
-    points: np.ndarray, ends: list[np.ndarray], n_clusters: int, *, nodes: int, seed: int, fewest: int = 0
-) -> GraphCut:
-    """Group the points so that few walks cross between groups; see `graph_of` for the graph that is cut."""
-    return graph_of(points, ends, n_clusters, nodes=nodes, seed=seed, fewest=fewest).cut(n_clusters, seed)
 
 
 def graph_of(

@@ -62,15 +62,6 @@ class TrainState:
             ([t for t in of if t.is_floating_point()], [t for t in of if not t.is_floating_point()]) for of in every
         ]
 
-    def weights(self) -> dict[str, torch.Tensor]:
-        """A copy of the averaged weights."""
-        return {name: value.detach().clone() for name, value in self.average.state_dict().items()}
-
-    def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        """Load weights into both the net and its average."""
-        self.net.load_state_dict(weights)
-        self.average.load_state_dict(weights)
-
 
 def averaged_copy(net: GediNet) -> GediNet:
     """A copy of ``net`` that takes no gradients and stays in evaluation mode."""
@@ -126,7 +117,7 @@ def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> No
         place, name = key.split("/")
         # Copies, here and below: the optimiser must not change the packed state, which a rollback may need.
         state.optimiser.moments.setdefault(int(place), {})[name] = value.to(device, copy=True)
-    state.buffer.load_state_dict({"chains": tensors["buffer"].to(device)})
+    state.buffer.chains = tensors["buffer"].to(device, copy=True)
     state.generator.set_state(tensors["rng"])
     state.judged = {name: value.to(device, copy=True) for name, value in group("judged").items()}
     for name in OPTIONAL:

@@ -37,8 +37,6 @@ class World:
         """``alone``: this process without the others that a launcher may have started."""
         self.hardware = hardware = hardware or Hardware()
         self.fabric: Fabric | None = None
-        if hardware.devices < 1 or hardware.nodes < 1:
-            raise ConfigError(f"devices and nodes must be at least 1, got {hardware.devices} and {hardware.nodes}.")
         asked, started = hardware.processes, started_processes()
         if not alone and (started not in (1, asked) or (asked == 1 and not is_first_process())):
             raise ConfigError(

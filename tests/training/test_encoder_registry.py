@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from gedi.training import arithmetic, fit
-from gedi.training.arithmetic import in_bfloat16, threads_for
+from gedi.training import encoder_registry, fit
 from gedi.training.config import NetConfig
+from gedi.training.encoder_registry import in_bfloat16, threads_for
 from gedi.training.presets import configure
 
 
@@ -62,6 +62,6 @@ def test_fits_and_predictions_follow_the_rule_and_give_the_threads_back(monkeypa
 def test_networks_train_in_bfloat16_where_it_is_faster_and_as_good(
     monkeypatch, precision, preset, has_instructions, expected
 ):
-    monkeypatch.setattr(arithmetic, "multiplies_bfloat16", lambda device: has_instructions)
+    monkeypatch.setattr(encoder_registry, "multiplies_bfloat16", lambda device: has_instructions)
     config = configure(preset, "gedi", n_features=784, image_shape=(28, 28, 1))
     assert in_bfloat16(precision, config, torch.device("cpu")) == expected
