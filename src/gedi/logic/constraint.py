@@ -222,9 +222,10 @@ def constraint_text(source: Constraint | str | Path) -> str:
 
     if isinstance(source, str) and "\n" not in source:
         source = Path(source).expanduser()
-    facts: Mapping[str, Any] = {}
+    facts: Any = ()
     if isinstance(source, Constraint):
-        formula, variables, facts = source.formula, source.variables, source._fixed
+        formula, variables = source.formula, source.variables
+        facts = {v.name for v in variables} - set(source.inputs)
     elif isinstance(source, Path) and source.suffix in DIMACS:
         formula, variables = read_dimacs(source)
     elif isinstance(source, Path) and source.suffix in PROBLOG:
