@@ -11,7 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from gedi.data.neighbours import neighbour_table
 from gedi.nets import LinearHeads
-from gedi.training import choice, start
+from gedi.training import choice, recipe, start
 from gedi.training.choice import HEAD, best_of, choose_clusters, compare, find_starts, place_clusters, unexplained
 from gedi.training.config import override
 from gedi.training.engine import Engine
@@ -315,6 +315,14 @@ def test_clusters_can_be_placed_at_the_centres_of_k_means(make_engine, tiny, hea
             same = (scores.argmax(1).numpy() == expected).mean()
             assert max(same, 1 - same) > (0.99 if head == "linear" else 0.9)  # prototypes know directions alone
     assert isinstance(run.state.net.clusters, LinearHeads) == (head == "linear")
+
+
+def test_a_cluster_term_without_weight_leaves_the_clusters_to_k_means(blobs, tiny, monkeypatch):
+    placed = []
+    monkeypatch.setattr(recipe, "place_clusters", placed.append)
+    changes = {f"objective__clustering__{name}": 0.0 for name in ("weight", "dam")}
+    fit_rows(blobs, n_clusters=2, config=tiny(**changes, heads__starts=()), seed=0)
+    assert len(placed) == 1
 
 
 def test_neighbours_are_searched_again_in_the_representation(at_the_choice):

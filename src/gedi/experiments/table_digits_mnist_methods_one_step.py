@@ -10,6 +10,7 @@ from gedi.experiments import Outcome, Request
 from gedi.experiments.cell_fits import measure_cell, of_representation
 from gedi.experiments.cells import BASELINES, UNTRAINED, Cell
 from gedi.experiments.tabulate import DENSITY, METHOD_NAMES, SECONDS, Entry, Results, means, number, part, tabulate
+from gedi.objectives.term import trains_clusters
 from gedi.training.config import TrainingConfig
 from gedi.training.methods import METHODS, with_method
 
@@ -114,7 +115,7 @@ def table_methods(request: Request) -> Outcome:
 def _has_no_heads(method: str) -> bool:
     """Whether a method has a step 2 that trains no cluster heads."""
     config = with_method(TrainingConfig(), method)
-    return config.step2.iterations > 0 and not any(term.has_clusters for term in config.objective.values())
+    return config.step2.iterations > 0 and not trains_clusters(config.objective)
 
 
 def table_one_step(request: Request) -> Outcome:

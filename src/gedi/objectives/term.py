@@ -144,6 +144,11 @@ def active(objective: Objective) -> Objective:
     return {family: term for family, term in objective.items() if term.is_active}
 
 
+def trains_clusters(objective: Objective) -> bool:
+    """Whether a term that is used trains cluster heads."""
+    return any(term.has_clusters for term in active(objective).values())
+
+
 def constraint_of(objective: Objective) -> Constraint | None:
     """The constraint of the active terms, if there is one."""
     found = [constraint for term in active(objective).values() if (constraint := term.constraint) is not None]

@@ -13,7 +13,7 @@ import torch
 from gedi.data.neighbours import main_directions
 from gedi.data.scaled_rows import joined
 from gedi.objectives.generative import denoising_error
-from gedi.objectives.term import Loss, temperature
+from gedi.objectives.term import Loss, temperature, trains_clusters
 from gedi.objectives.views import Views
 from gedi.sampling import DamInfo, ReplayBuffer, distinct
 from gedi.training.adam import rate
@@ -146,8 +146,7 @@ class Engine:
         """What a stage does, for the progress line."""
         if name == "step1":
             return "fitting the density"
-        has_clusters = any(term.has_clusters for term in self.config.objective.values())
-        return "finding clusters" if has_clusters else "learning the representation"
+        return "finding clusters" if trains_clusters(self.config.objective) else "learning the representation"
 
     def is_before(self, name: str) -> bool:
         """Whether the run has not entered the stage yet."""
@@ -198,7 +197,7 @@ class Engine:
     @torch.no_grad()
     def _look_for_worries(self) -> None:
         values = dict(self.values)
-        if any(term.has_clusters for term in self.config.objective.values()):  # otherwise there are none yet
+        if trains_clusters(self.config.objective):  # otherwise there are none yet
             average, places = self.state.average, torch.arange(0, len(self.x), math.ceil(len(self.x) / ROWS_LOOKED_AT))
             blocks = places.to(self.x.device).split(average.encoder.rows_at_once)
             used = torch.cat([average.scores(self.x[some]).argmax(1) for some in blocks]).unique()
@@ -312,6 +311,8 @@ class Engine:
 
     def descend(self, losses: dict[str, Loss]) -> None:
         """One optimiser step on the weighted sum of the losses, unless the guard detects divergence."""
+        if not losses:  # no term is due in this iteration
+            return
         optimiser = self.state.optimiser
         parameters = optimiser.parameters  # all of the net's, without a search through its modules
         loss = torch.stack([loss.weight * loss.value for loss in losses.values()]).sum()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gedi.objectives.term import Loss, Objective, active
+from gedi.objectives.term import Loss, Objective, active, trains_clusters
 from gedi.training.choice import choose_clusters, choose_head, find_starts, place_clusters, relabel
 from gedi.training.engine import Batch, Engine
 
@@ -30,7 +30,7 @@ def train(run: Engine) -> None:
 
     state.net.eval()
     state.net.refresh_density(run.x)
-    if config.step2.iterations and not any(term.has_clusters for term in config.objective.values()):
+    if config.step2.iterations and not trains_clusters(config.objective):
         place_clusters(run)
 
 
