@@ -85,7 +85,7 @@ FIT = """
     # As if memory were small: what is held at once whatever the file's size is, is less than these files.
     streaming.MAP_ABOVE, MLPEncoder.rows_at_once = 1 << 20, 256
     neighbours.MOST_PRODUCTS, neighbours.PCA_ROWS = 0, 500
-    mixture.MOST_ROWS = pictures.AMONG = build.resolution.__kwdefaults__["max_rows"] = 500
+    mixture.MOST_ROWS = pictures.AMONG = build.RESOLUTION_ROWS = 500
     few = {f"{stage}.iterations": 2 for stage in ("step1", "step2")}
     few |= {"sampler.steps": 1, "dam.steps": 1, "start.repeats": 1, "net.frequency": 1.0}
     how, *files = sys.argv[1:]

@@ -8,7 +8,7 @@ import pytest
 from gedi.errors import ConfigError, DataError
 from gedi.experiments import EXPERIMENTS
 from gedi.experiments.cell_fits import CELLS, read_cells
-from gedi.experiments.table_clustering_anomaly import CONTROLS, SUITE_METHODS, find_sets
+from gedi.experiments.table_clustering_anomaly import SUITE_CONTROLS, SUITE_METHODS, find_sets
 
 TABLE = EXPERIMENTS["table-clustering"]
 
@@ -43,7 +43,9 @@ def test_it_has_the_scores_of_all_methods_their_mean_and_their_rank(suite, tmp_p
     control = [rows[name]["GEDI, no density"] for name in rows]
     assert control[2] == rows["mean ARI"]["GEDI"] and control[3] == ""  # it fails as GEDI does, and has no rank
     assert rows["clear"]["GEDI, own k"].startswith("2: ") and rows["mean rank"]["GEDI, own k"] == "2 of 2"
-    assert len(read_cells(tmp_path / "out" / CELLS)) == 2 * len((*SUITE_METHODS, *CONTROLS))  # own k: the same fit
+    assert len(read_cells(tmp_path / "out" / CELLS)) == 2 * len(
+        (*SUITE_METHODS, *SUITE_CONTROLS)
+    )  # own k: the same fit
     again = []
     TABLE.run("smoke", None, tmp_path / "out", 1, again.append, data=suite)
     assert any("16 of 16 fits are already" in line for line in again)

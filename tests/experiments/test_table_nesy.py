@@ -13,10 +13,10 @@ from gedi.errors import ConfigError
 from gedi.experiments import EXPERIMENTS, budget, cell_fits, paper, table_nesy
 from gedi.experiments import cells as cells_module
 from gedi.experiments.table_nesy import (
-    CONTROLS,
     EM_ALONE,
     EM_LEARNED,
     FROM_RANDOM,
+    NESY_CONTROLS,
     PAPER_VARIANTS,
     AdditionCell,
     addition,
@@ -61,7 +61,7 @@ def test_the_papers_numbers_are_beside_ours(fits, tmp_path, monkeypatch):
     outcome = EXPERIMENTS["table-nesy"].run("laptop", None, tmp_path, 1, print)
     rows = {(row[0], row[1]): row for row in outcome.rows}
     assert len(rows) == 18 and rows["1,000", "with constraint"][3] == paper.TABLE4_ACCURACY[1000]["with constraint"]
-    assert [rows["1,000", variant][2:4] for variant in CONTROLS] == [["0.00 ± 0.00", "–"]] * 3
+    assert [rows["1,000", variant][2:4] for variant in NESY_CONTROLS] == [["0.00 ± 0.00", "–"]] * 3
     assert [rows[n, "with constraint"][-1] for n in ("100", "1,000", "10,000")] == ["5", "5", "3"]
 
 

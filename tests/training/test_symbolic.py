@@ -13,7 +13,6 @@ import yaml
 from gedi import GEDI, runs
 from gedi.cli import main
 from gedi.commands.fit import _settings
-from gedi.data import Dataset
 from gedi.errors import ConfigError, DataError, LogicError, RunError
 from gedi.logic import Categorical, Constraint
 from gedi.objectives.term import temperature
@@ -219,8 +218,8 @@ def test_fit_with_a_constraint_resumes_without_its_file(data, capsys):
 def test_the_rule_of_the_flag_wins_over_that_of_the_config(data, config, weight):
     (data / "config.yaml").write_text(yaml.safe_dump({"training": config}))
     files = {"constraint": str(data / "rule.txt"), "config": str(data / "config.yaml")}
-    args, rows = Namespace(preset="smoke", method="gedi", changes={}, **files), Dataset("rows", np.zeros((4, 2)), None)
-    term = _settings(args, np.asarray(rows.x), rows).objective["symbolic"]
+    args = Namespace(preset="smoke", method="gedi", changes={}, **files)
+    term = _settings(args, n_features=2).objective["symbolic"]
     assert (term.rule, term.weight) == (RULE, weight)
 
 

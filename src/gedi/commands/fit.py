@@ -9,11 +9,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
-
 from gedi.commands.report import write_run_report
 from gedi.commands.terminal import err, out, say, say_columns, stop_on_signal
 from gedi.errors import ConfigError, DataError
+from gedi.files.reading import read_yaml
 from gedi.settings import AUTO, make
 from gedi.training.hardware import Hardware
 
@@ -266,10 +265,7 @@ def _settings(args: argparse.Namespace, **shape: Any) -> TrainingConfig:
 def _config_file(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"The config {path} cannot be read: {' '.join(str(error).split())}.") from error
+    content = read_yaml(Path(path).resolve()) or {}
     changes = content.get("training", content) if isinstance(content, dict) else content
     if not isinstance(changes, dict):
         raise ConfigError(f"The config {path} must be a mapping of settings, as under 'training' in config.yaml.")

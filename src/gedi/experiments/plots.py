@@ -29,14 +29,14 @@ def save(made: Figure, path: Path) -> Path:
     return path
 
 
-def colour(i: int) -> str:
+def colour_of(i: int) -> str:
     return OKABE_ITO[i % len(OKABE_ITO)]
 
 
 def scatter_clusters(axes: Axes, x: np.ndarray, labels: np.ndarray, *, size: float = 5) -> None:
     """Points in the plane, coloured by cluster in order of appearance: equal partitions look equal."""
     for i, cluster in enumerate(dict.fromkeys(labels.tolist())):
-        axes.scatter(*x[labels == cluster].T, s=size, color=colour(i), linewidths=0)
+        axes.scatter(*x[labels == cluster].T, s=size, color=colour_of(i), linewidths=0)
     plane(axes)
 
 

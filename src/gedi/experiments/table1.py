@@ -41,7 +41,7 @@ TABLE_ROWS = {
     "kmeans": "k-means",
     UNTRAINED: METHOD_NAMES[UNTRAINED],
 }
-OF_GEDI = {"literal": "gedi", "mechanism": "gedi", "default": "gedi"}  # rows that the paper calls so
+GEDI_ROWS = {"literal": "gedi", "mechanism": "gedi", "default": "gedi"}  # rows that the paper calls so
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def table1(request: Request) -> Outcome:
             "data set": part(0),
             "method": part(1, TABLE_ROWS),
             **means("nmi", "ami", "ari"),
-            "NMI in the paper": printed(paper.TABLE1, OF_GEDI),
+            "NMI in the paper": printed(paper.TABLE1, GEDI_ROWS),
             "objective": mean("objective", digits=4),
             "left the guard's limits": _left_limits,
             **means(*DENSITY),
@@ -105,7 +105,7 @@ def cells_of_row(budget: Budget, data: str, row: str) -> list[Cell]:
     """The cells of one row of the table, one per seed, on the paper's data."""
     presets = {"jem": "paper-jem", "swav": "paper", "literal": "paper", "mechanism": "paper"}
     # The paper's settings run to the end, wherever they lead; the guard would stop them.
-    method, chosen = OF_GEDI.get(row, row), presets.get(row)
+    method, chosen = GEDI_ROWS.get(row, row), presets.get(row)
     cell = Cell(f"paper-{data}", 2, method=method, preset=chosen, guarded=chosen is None)
     found = cells_of(replace(budget, rows=min(ROWS_OF_PAPER, budget.rows or ROWS_OF_PAPER)), cell)
     if budget.iterations is None and (row == "swav" or (row == "jem" and budget.scale != "paper")):

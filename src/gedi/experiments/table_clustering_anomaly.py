@@ -26,7 +26,7 @@ from gedi.errors import DataError
 from gedi.evaluation import auroc, outlier_scores
 from gedi.experiments import Outcome, Request
 from gedi.experiments.cell_fits import Fit, as_measured, fit_seed, measure_cell
-from gedi.experiments.cells import Cell, CellData, Measured, cells_of
+from gedi.experiments.cells import Cell, CellData, Labelled, Measured, cells_of
 from gedi.experiments.tabulate import METHOD_NAMES, Entry, Results, Text, number, of_row, part, tabulate
 from gedi.settings import AUTO
 from gedi.training.fit import fit_rows
@@ -34,7 +34,6 @@ from gedi.training.number import find_number
 
 SMOKE_SETS, SMOKE_ROWS = 2, 300  # at the smoke scale; rows of tables with anomalies
 RANK = "mean rank"  # the last row of both tables; the row before it is a mean
-Labelled = tuple[np.ndarray, np.ndarray]  # rows [n, d], and a label for each
 Place = tuple[str, str]  # a method, and one of its scores
 Settings = dict[str, Any]
 
@@ -88,9 +87,9 @@ CLUSTERERS: dict[str, tuple[Callable[..., Any], Settings]] = {
     "hdbscan": (HDBSCAN, {"copy": True}),
 }
 SUITE_METHODS = ("gedi", *CLUSTERERS)
-CONTROLS = ("no density", "two encoders")  # GEDI with one change: what does the density do for the clusters?
+SUITE_CONTROLS = ("no density", "two encoders")  # GEDI with one change: what does the density do for the clusters?
 NEAR = 0.05  # the ARI that another number of clusters may cost
-CALLED = METHOD_NAMES | {"gmm": "GMM", "hdbscan": "HDBSCAN"} | {name: f"GEDI, {name}" for name in CONTROLS}
+CALLED = METHOD_NAMES | {"gmm": "GMM", "hdbscan": "HDBSCAN"} | {name: f"GEDI, {name}" for name in SUITE_CONTROLS}
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,8 @@ def table_clustering(request: Request) -> Outcome:
 
     def fits(name: str, method: str) -> list[ClusteringCell]:
         x, y = sets[name]
-        variant = method if method in CONTROLS else "full"
-        own = "gedi" if method == AUTO or method in CONTROLS else method
+        variant = method if method in SUITE_CONTROLS else "full"
+        own = "gedi" if method == AUTO or method in SUITE_CONTROLS else method
         cell = ClusteringCell(name, int(y.max()), method=own, variant=variant, columns=x.shape[1])
         if method == AUTO:
             cell = replace(cell, n_clusters=find_number(x, cell.config(), seed=0).chosen)
@@ -120,13 +119,15 @@ def table_clustering(request: Request) -> Outcome:
         request,
         f"ARI on {len(sets)} sets of the benchmark suite for clustering algorithms (v1)",
         parts=("set", "method"),
-        cells={(name, method): fits(name, method) for name in sets for method in (*SUITE_METHODS, *CONTROLS, AUTO)},
+        cells={
+            (name, method): fits(name, method) for name in sets for method in (*SUITE_METHODS, *SUITE_CONTROLS, AUTO)
+        },
         rows=[(name,) for name in (*sets, "mean ARI", RANK)],
         columns={
             "set": part(),
             "rows": _size(sets),
             "k": of_row(lambda name: sets[name][1].max() if name in sets else ""),
-            **{CALLED[method]: _score_or_rank((method, "ari"), ranked) for method in (*SUITE_METHODS, *CONTROLS)},
+            **{CALLED[method]: _score_or_rank((method, "ari"), ranked) for method in (*SUITE_METHODS, *SUITE_CONTROLS)},
             "GEDI, own k": _own_number,
             "seconds": lambda results, row: seconds(results, row) if row[0] in sets else "",
         },

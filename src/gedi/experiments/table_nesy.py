@@ -28,7 +28,7 @@ from gedi.training.recovery import StoppedError
 
 PAPER_VARIANTS = ("without GEDI", "without constraint", "with constraint")  # the paper's
 EM_ALONE, EM_LEARNED, FROM_RANDOM = "EM alone", "EM + constraint without GEDI's terms", "random start"
-CONTROLS = (EM_ALONE, EM_LEARNED, FROM_RANDOM)  # ours: they separate what the start does from what training does
+NESY_CONTROLS = (EM_ALONE, EM_LEARNED, FROM_RANDOM)  # ours: they separate what the start does from what training does
 MANY_TRIPLETS = 10_000  # triplets: from here on, the laptop scale has three seeds unless the user chooses
 SMOKE_TRIPLETS, SMOKE_TRAIN = 40, 1_200  # of scikit-learn's 8x8 digits, which need no download
 
@@ -37,7 +37,7 @@ def table_nesy(request: Request) -> Outcome:
     """Our numbers next to the paper's, by number of triplets and variant."""
     budget = request.budget
     # The paper's settings have no start to control for.
-    variants = PAPER_VARIANTS if budget.scale == "paper" else PAPER_VARIANTS + CONTROLS
+    variants = PAPER_VARIANTS if budget.scale == "paper" else PAPER_VARIANTS + NESY_CONTROLS
     sizes = [SMOKE_TRIPLETS] if budget.scale == "smoke" else list(paper.TABLE4_NMI)
     return tabulate(
         request,
@@ -182,7 +182,7 @@ def base(scale: str, n: int) -> TrainingConfig:
 
 def addition(scale: str, n: int, variant: str) -> TrainingConfig:
     """The settings of a variant for n triplets."""
-    if variant not in PAPER_VARIANTS + CONTROLS:
+    if variant not in PAPER_VARIANTS + NESY_CONTROLS:
         raise ConfigError(f"Unknown variant {variant!r} of the addition experiment.")
     config = base(scale, n)
     if variant == "without constraint":

@@ -14,7 +14,7 @@ from gedi.data.sources import TOYS, data_dir
 from gedi.evaluation import ami
 from gedi.experiments import Outcome, Request
 from gedi.experiments.cell_fits import flat, measure_cell
-from gedi.experiments.cells import Cell, CellData, Measured, cells_of
+from gedi.experiments.cells import Cell, CellData, Labelled, Measured, cells_of
 from gedi.experiments.table_clustering_anomaly import SUITE, find_sets, read_set
 from gedi.experiments.tabulate import Entry, Results, Text, part, tabulate
 from gedi.report.data_sample import DataSample
@@ -191,7 +191,6 @@ def _trust(results: Results, half: int | None) -> str:
     )
 
 
-Labelled = tuple[np.ndarray, np.ndarray]  # rows [n, d], and the true cluster of each
 SEGMENTS = 4  # of a mixed table
 CATEGORIES = (3, 4)  # of its two categorical columns, each coded as columns of zeros and ones
 

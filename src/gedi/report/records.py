@@ -127,11 +127,15 @@ def cost(results: dict[str, Any]) -> list[tuple[str, float, float]]:
     return [(COST_PARTS.get(name, shown(name, 30)), value, value / total if total else 0.0) for name, value in ordered]
 
 
-def flat(settings: Any, prefix: str = "") -> list[tuple[str, str]]:
+def flat_settings(settings: Any, prefix: str = "") -> list[tuple[str, str]]:
     """Settings by dotted path."""
     if not isinstance(settings, dict):
         return [(prefix, shown(_plain(settings), 100))]
-    return [pair for key, value in settings.items() for pair in flat(value, f"{prefix}.{key}" if prefix else str(key))]
+    return [
+        pair
+        for key, value in settings.items()
+        for pair in flat_settings(value, f"{prefix}.{key}" if prefix else str(key))
+    ]
 
 
 def _plain(value: Any) -> str:
@@ -145,9 +149,9 @@ def _plain(value: Any) -> str:
 def provenance_facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     """Provenance and hardware, as recorded by the run."""
     written = results.get("provenance")
-    facts = [(k, shown(v, 300)) for k, v in flat(written)] if isinstance(written, dict) else []
+    facts = [(k, shown(v, 300)) for k, v in flat_settings(written)] if isinstance(written, dict) else []
     hardware = results.get("hardware")
-    facts += [(f"hardware.{k}", v) for k, v in flat(hardware)] if isinstance(hardware, dict) else []
+    facts += [(f"hardware.{k}", v) for k, v in flat_settings(hardware)] if isinstance(hardware, dict) else []
     for name in ("gradient_evaluations", "objective"):
         if (value := finite_number(results.get(name))) is not None:
             facts.append((name.replace("_", " "), short(value, 4)))

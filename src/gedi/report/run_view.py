@@ -78,7 +78,7 @@ class RunView:
     def judgements(self) -> list[Judgement]:
         return judge(self.measures, self.rerun)
 
-    @property
+    @cached_property
     def rerun(self) -> Rerun:
         """How to fit the same data again, for commands to paste."""
         return rerun_of(self.folder, self.settings, self.model)

@@ -37,7 +37,7 @@ def _is_affordable(hardware: Hardware) -> bool:
 KNOWN_DATA = Rule("be a known data set, or the absolute path of a regular file or a folder", _is_data)
 ONLY_NAMES = Rule("contain only names", lambda names: all(isinstance(name, str) for name in names))
 SEED_RANGE = Rule("lie between 0 and 2**31", lambda seed: 0 <= seed <= 2**31)
-MINUTES = Rule("be a positive number of minutes", lambda minutes: 0 < minutes < 1e6)
+SOME_MINUTES = Rule("be a positive number of minutes", lambda minutes: 0 < minutes < 1e6)
 OUTLIER_SHARE = Rule("be at least 0 and below 1", lambda share: 0 <= share < 1)
 ITERATIONS = Rule("lie between 0 and 10**9", lambda iterations: all(0 <= n <= 10**9 for n in iterations))
 AFFORDABLE = Rule("not ask for more devices than there are", _is_affordable)
@@ -61,7 +61,7 @@ class Plan:
     seed: Annotated[int, SEED_RANGE]
     hardware: Annotated[Hardware, AFFORDABLE] = field(default_factory=Hardware)
     tensorboard: bool = False
-    minutes: Annotated[float, MINUTES] | None = None  # time budget
+    minutes: Annotated[float, SOME_MINUTES] | None = None  # time budget
     iterations: Annotated[tuple[int, int], ITERATIONS] | None = None  # of both steps, once the budget has set them
     training: TrainingConfig
 

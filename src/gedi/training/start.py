@@ -59,7 +59,7 @@ def cut_of_neighbours(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     return graph.cut(n_clusters, seed).labels(x)
 
 
-def kmeans(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
+def kmeans_of_rows(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """k-means of the rows; with a constraint, of their representations, whose micro-clusters are purer."""
     x = run.directions
     if run.groups is not None:
@@ -68,7 +68,7 @@ def kmeans(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     return tightest_kmeans(x, n_clusters, seed, n_init=run.config.start.repeats)[0]
 
 
-def mixture(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
+def mixture_of_rows(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """A mixture of Gaussians with full covariances; with categories, of Gaussians and frequencies."""
     x = run.directions
     places = some_places(len(x), seed)
@@ -84,8 +84,8 @@ def mixture(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
 STARTS: dict[str, Callable[[Engine, int, int], np.ndarray]] = {
     "walks": cut_of_walks,
     "neighbours": cut_of_neighbours,
-    "kmeans": kmeans,
-    "mixture": mixture,
+    "kmeans": kmeans_of_rows,
+    "mixture": mixture_of_rows,
 }
 
 
