@@ -56,7 +56,7 @@ def run_page(run: RunView) -> str:
         "events": history.event_rows(),
         "event_columns": EVENT_COLUMNS,
         "cost": records.cost(run.results),
-        "settings": records.flat(run.settings),
+        "settings": records.flat_settings(run.settings),
         "provenance": records.provenance_facts(run.results),
         "unsure": UNSURE,
         **_pictures(run, charts),
