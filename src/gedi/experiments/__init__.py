@@ -102,6 +102,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("fig-landscapes", "fig_clusters_steps_ablation_classes_landscapes"),
         Experiment("table-digits", "table_digits_mnist_methods_one_step", laptop_seeds=5),
         Experiment("table-mnist", "table_digits_mnist_methods_one_step"),
+        Experiment("table-foreign", "table_foreign", laptop_seeds=3),
         Experiment("table2", "table2_3_probe_fid_ood"),
         Experiment("table3", "table2_3_probe_fid_ood"),
         Experiment("table-probe", "table2_3_probe_fid_ood"),
