@@ -94,7 +94,7 @@ def table_methods(request: Request) -> Outcome:
         columns={
             "data set": part(0),
             "method": part(1),
-            **means("nmi", "ami", "accuracy", "nmi_of_representation", "probe", "knn", *DENSITY),
+            **means("nmi", "ami", "ari", "accuracy", "nmi_of_representation", "probe", "knn", *DENSITY),
             **SECONDS,
         },
         notes=[
@@ -132,7 +132,7 @@ def table_one_step(request: Request) -> Outcome:
         columns={
             "data set": part(0),
             "method": part(1),
-            **means("nmi", "ami"),
+            **means("nmi", "ami", "ari"),
             "lowest NMI": number("nmi", of="min"),
             **means(*DENSITY),
             "iterations": _iterations,

@@ -49,7 +49,7 @@ def table_nesy(request: Request) -> Outcome:
             "variant": part(1),
             "accuracy": mean("symbol_accuracy"),
             "accuracy in the paper": printed(paper.TABLE4_ACCURACY),
-            **means("nmi", "ami"),
+            **means("nmi", "ami", "ari"),
             "NMI in the paper": printed(paper.TABLE4_NMI),
             **means(*DENSITY),
             **SECONDS,
