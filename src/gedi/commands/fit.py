@@ -30,14 +30,14 @@ KEPT_BY_RESUME |= {"outliers": "--outliers", "minutes": "--minutes", "training":
 
 
 class Loaded(NamedTuple):
-    """A run's data, its checked rows, and what `find_number` and `prepare` would otherwise find themselves."""
+    """A run's data, its checked rows, and what `find_number` and `prepare` would otherwise have to find again."""
 
     data: Dataset
     rows: Any
     known: dict[str, Any]  # table and, if known, words and scaler
 
     def fingerprints(self) -> tuple[str, str | None]:
-        """Of the rows, and of the groups they came with."""
+        """Checksums of the rows, and of the groups that came with them."""
         from gedi.runs import fingerprint
 
         return fingerprint(self.rows), None if self.data.groups is None else fingerprint(self.data.groups)

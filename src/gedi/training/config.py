@@ -59,7 +59,7 @@ class SamplerConfig:
     clamp: bool = True  # samples stay in the box; False: they may leave it, and the guard watches them
     burn_in: float | None = 5.0  # chains this far below the least likely data do not count as samples; None: all do
     max_gap: float | None = 3.0  # the energy slows down when samples lag this far behind; None: never (paper)
-    data_noise: NotNegative | None = None  # noise on the energy's data; None: final_noise, 3 x if from_data is 1
+    data_noise: NotNegative | None = None  # noise added to the energy's data; None: final_noise, 3 x if from_data is 1
 
 
 @dataclass
@@ -83,13 +83,13 @@ class HeadsConfig:
     """
 
     random: Natural = 16  # cluster heads that start at random; n_init sets this
-    starts: tuple[StartKind, ...] = (  # clusterings that compete with them (paper: none):
+    starts: tuple[StartKind, ...] = (  # quick clusterings that compete with the heads (paper: none):
         "walks",  # a cut of the graph of DAM's walks,
         "neighbours",  # a cut of the graph of neighbours,
         "kmeans",  # k-means,
         "mixture",  # a Gaussian mixture
     )
-    neutral: Natural = 64  # clusters of the neutral head, which trains the encoder while heads compete; 0: they do
+    neutral: Natural = 64  # clusters of the neutral head, which trains the encoder while heads compete; 0: heads do
     choose: Share = 0.4  # share of step 2 after which the best continues alone and also trains the encoder
     anchor: NotNegative = 5.0  # initial weight of agreement with a chosen start, which its head has to learn
     fade: Share = 1.0  # share of the rest of step 2 over which that weight decays to zero
@@ -104,7 +104,7 @@ class StartConfig:
     fewest: Natural = 5  # rows a micro-cluster needs to be a node; rows of smaller ones join the nearest
     repeats: Annotated[Count, at_most(10_000)] = 10  # k-means runs; the tightest is kept
     ground: Annotated[Natural, at_most(10_000)] = 30  # with a constraint: searches for the clusters' values; 0: none
-    tries: Annotated[Count, at_most(1_000)] = 1  # with a constraint: micro-clusterings to average the better half of
+    tries: Annotated[Count, at_most(1_000)] = 1  # with a constraint: micro-clusterings; the better half is averaged
     node_rows: Count = 50  # with a constraint: minimum mean number of rows per micro-cluster
 
 
