@@ -124,7 +124,7 @@ def _say_how_read(data: Dataset) -> None:
         say_columns(data.table)
     if data.files is not None and data.image_shape is not None:
         height, width, _ = data.image_shape
-        say(err, f"each image is cropped to the middle and read at {height} x {width} pixels")
+        say(err, f"each image is cropped to the middle and resized to {height} x {width} pixels")
 
 
 def _number(
