@@ -42,8 +42,8 @@ lint: $(STAMP)  ## check style, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-# `make bench AGAINST=v0.1.0`: takes hours, on an idle machine; `benchmarks/run.py --help` has smaller parts.
-bench: $(STAMP)  ## measure speed beside other libraries, and beside another revision (AGAINST=REV)
+# `make bench AGAINST=v0.1.0` takes hours on an idle machine; `benchmarks/run.py --help` lists smaller parts.
+bench: $(STAMP)  ## compare speed with other libraries, and with another revision (AGAINST=REV)
 	$(BIN)/python benchmarks/run.py $(if $(AGAINST),--against $(AGAINST))
 	$(BIN)/python benchmarks/logic.py
 

@@ -1,4 +1,4 @@
-"""How much memory does a folder of many photographs take? A default fit of PNG files, in a process of its own.
+"""How much memory does a folder of many photographs take? A default fit of PNG files, in its own process.
 
     python benchmarks/photo_folder.py                    # 20,000 files, 3 minutes
     python benchmarks/photo_folder.py --images 5000

@@ -1,6 +1,6 @@
 """Hooks for mkdocs: tables, numbers and outputs from the code and the results, and links that leave the folder.
 
-    python docs/hooks.py     # after new results: renew the numbers and outputs in README.md and docs/*.md
+    python docs/hooks.py     # after new results: update the numbers and outputs in README.md and docs/*.md
 
 A number of a results file stands before ``<!-- FILE / ROW / COLUMN -->``, and what an example printed stands after the
 line ``<!-- printed: EXAMPLE -->``: pages can be read as they are, and tests check that they say what the files say. The
@@ -51,7 +51,7 @@ def markdown_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str
 
 
 def comments_of(owner: type) -> dict[str, str]:
-    """The comment beside each field of a dataclass, inherited fields included, by the field's name."""
+    """The comment on each field of a dataclass, including inherited fields, with values as in YAML, by field name."""
     found: dict[str, str] = {}
     for cls in reversed(owner.__mro__):
         if is_dataclass(cls) and "__annotations__" in vars(cls):
@@ -70,7 +70,7 @@ def _own_comments(cls: type) -> dict[str, str]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
             if texts := [by_line[line] for line in lines if line in by_line]:
-                found[node.target.id] = " ".join(texts)
+                found[node.target.id] = " ".join(texts).replace("None:", "null:").replace("False:", "false:")
     return found
 
 
@@ -143,7 +143,7 @@ def limits_table() -> str:
     for name, limit in verdict.LIMITS.items():
         sign = "≥" if limit.good > limit.fair else "≤"
         rows.append([f"`{name}`", meanings[name], f"{sign} {limit.good:g}", f"{sign} {limit.fair:g}"])
-    return markdown_table(["measure", "what it is", "good", "fair; beyond it poor"], rows)
+    return markdown_table(["measure", "what it is", "good", "fair (beyond: poor)"], rows)
 
 
 def results_tables() -> str:
@@ -212,7 +212,7 @@ def _experiment(name: str, content: dict[str, Any]) -> str:
     table = content["table"]
     parts = [f"### {name}: {content['title']}", _origin(name, content)]
     if seconds := [cell["seconds"] for cell in content.get("cells", []) if cell.get("seconds") is not None]:
-        parts.append(f"{len(seconds)} fits, {sum(seconds) / 60:,.0f} minutes in total, beside other work.")
+        parts.append(f"{len(seconds)} fits, {sum(seconds) / 60:,.0f} minutes in total, while other work was running.")
     parts.append(markdown_table(table["columns"], table["rows"]))
     parts.append("\n".join(f"* {note}" for note in content.get("notes", [])))
     parts += [

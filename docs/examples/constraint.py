@@ -1,4 +1,4 @@
-"""Give clusters a meaning by a rule between rows, without any labels.
+"""Give clusters a meaning with a rule that relates rows, without any labels.
 
     python docs/examples/constraint.py
 

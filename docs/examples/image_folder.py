@@ -19,7 +19,7 @@ from sklearn.datasets import load_sample_image
 from gedi.cli import main as command_line
 from gedi.evaluation import nmi
 
-# Seconds of one core; the defaults train far longer. Colours count here, so no view changes them.
+# Takes seconds on one core; the defaults train far longer. Colours matter here, so views do not change them.
 FLAGS = ("--preset", "smoke", "--training.step2.iterations", "150")
 FLAGS += ("--training.augment.jitter", "0", "--training.augment.gray", "0")
 

@@ -1,7 +1,7 @@
 """Sort MNIST without labels, and draw new digits.
 
     gedi fetch mnist                  # once: downloads the images
-    python docs/examples/mnist.py     # some minutes
+    python docs/examples/mnist.py     # a few minutes
 
 The labels are used once, at the end, for the scores of images that training never saw.
 """

@@ -93,7 +93,7 @@ def build_parser() -> Parser:
         parser.commands[name] = made
         return made
 
-    demo = command("demo", run_demo, "compare GEDI with others on moons, circles and digits", "gedi demo")
+    demo = command("demo", run_demo, "compare GEDI with other methods on three data sets", "gedi demo")
     demo.add_argument("--out", default="gedi-demo", help="folder for pictures and numbers (default: gedi-demo)")
     demo.add_argument("--seed", type=seed, default=0, help=SEED_HELP)
     named(demo, "preset", PRESETS, PRESET)
@@ -106,7 +106,7 @@ def build_parser() -> Parser:
     data.add_argument("--raw", action="store_true", help="refuse tables that hold anything but numbers")
     data.add_argument("--skip-broken", action="store_true", help=SKIP)
     model = fit.add_argument_group("model")
-    help = "how many clusters to find; auto also chooses the number (default: auto)"
+    help = "number of clusters to find; auto chooses it from the data (default: auto)"
     model.add_argument("--n-clusters", type=clusters, default=AUTO, metavar="C", help=help)
     named(model, "method", METHODS, "what to train (default: gedi); see gedi methods", default="gedi")
     named(model, "preset", PRESETS, PRESET)
@@ -145,7 +145,7 @@ def build_parser() -> Parser:
 
     sample = command("sample", run_sample, "draw new rows from the model", "gedi sample run -n 64 --out samples.npz")
     sample.add_argument("model", metavar="RUN", help=RUN)
-    sample.add_argument("-n", type=int, default=64, metavar="N", help="how many (default: 64)")
+    sample.add_argument("-n", type=int, default=64, metavar="N", help="number of samples (default: 64)")
     sample.add_argument("--out", required=True, metavar="FILE", help=".npz, .csv, .parquet or .png")
     sample.add_argument("--seed", type=seed, default=0, help=SEED_HELP)
     sample.add_argument("--fresh", action="store_true", help="start new chains instead of continuing those of training")
@@ -180,7 +180,7 @@ def build_parser() -> Parser:
     report.add_argument("--ood", metavar="DATA2", help="out-of-distribution data to add to the histograms")
 
     example = "gedi reproduce table1"
-    reproduce = command("reproduce", run_reproduce, "make a table or figure with our and the paper's numbers", example)
+    reproduce = command("reproduce", run_reproduce, "make a table or figure of our numbers and the paper's", example)
     reproduce.add_argument("name", metavar="NAME", help=", ".join(EXPERIMENTS))
     reproduce.add_argument("--scale", choices=SCALES, default="laptop", help="size of the runs (default: laptop)")
     reproduce.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: depends on the scale)")
@@ -217,8 +217,8 @@ def hardware_flags(parser: Parser, *, defaults: bool) -> None:
         shown = f"default: {default}" if defaults else "default: as before"
         group.add_argument(flag, default=default if defaults else None, help=f"{help} ({shown})", **options)
 
-    add("--device", "auto", "auto is the fastest available", choices=get_args(kinds["device"]))
+    add("--device", "auto", "device to train on; auto is the fastest available", choices=get_args(kinds["device"]))
     add("--devices", 1, "processes on this machine, one per device", type=int, metavar="N")
-    add("--nodes", 1, "machines; see docs/runs.md", type=int, metavar="M")
+    add("--nodes", 1, "number of machines; see docs/runs.md", type=int, metavar="M")
     add("--precision", "auto", "number format of the networks", choices=get_args(kinds["precision"]))
     add("--timeout", 600, "how long to wait for a process that does not respond", type=seconds, metavar="SECONDS")

@@ -60,11 +60,11 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         A rule that the clusters of rows in a group must satisfy (docs/logic.md). Every variable has ``n_clusters``
         values; the rows of a group are consecutive, unless ``fit`` is given ``groups``.
     n_init : int or None
-        How many cluster heads train side by side from random weights; the best one, by a measure without labels,
-        competes with quick clusterings of the rows, and training continues with the winner. None: as in the preset.
+        How many cluster heads train side by side from random weights. The best one, chosen without labels, competes
+        with quick clusterings of the rows, and training continues with the winner. None: as in the preset.
     outliers : float
-        The share of the training rows, those with the lowest density, to leave outside all clusters: their label is
-        -1. So is the label of new rows with a density that low.
+        The share of the training rows, those with the lowest density, to leave outside all clusters. They get the
+        label -1, and so do new rows with a density as low.
     training : mapping or None
         Settings to change, nested or by dotted path: ``{"dam.steps": 5}`` (docs/settings.md).
     random_state : int, RandomState or None

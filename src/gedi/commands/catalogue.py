@@ -1,4 +1,4 @@
-"""What comes with gedi: `gedi methods`, `datasets`, `fetch`, `demo`, `reproduce`; and `completion`, for the shell."""
+"""`gedi methods`, `datasets`, `fetch`, `demo` and `reproduce`: what comes with gedi; and `completion`."""
 
 from __future__ import annotations
 

@@ -29,14 +29,14 @@ KEPT_BY_RESUME |= {"outliers": "--outliers", "minutes": "--minutes", "training":
 
 
 class Loaded(NamedTuple):
-    """A run's data, its checked rows, and what `find_number` and `prepare` would otherwise find themselves."""
+    """A run's data, its checked rows, and what `find_number` and `prepare` would otherwise have to find again."""
 
     data: Dataset
     rows: Any
     known: dict[str, Any]  # table and, if known, words and scaler
 
     def fingerprints(self) -> tuple[str, str | None]:
-        """Of the rows, and of the groups they came with."""
+        """Checksums of the rows, and of the groups that came with them."""
         from gedi.runs import fingerprint
 
         return fingerprint(self.rows), None if self.data.groups is None else fingerprint(self.data.groups)
@@ -123,7 +123,7 @@ def _say_how_read(data: Dataset) -> None:
         say_columns(data.table)
     if data.files is not None and data.image_shape is not None:
         height, width, _ = data.image_shape
-        say(err, f"each image is cropped to the middle and read at {height} x {width} pixels")
+        say(err, f"each image is cropped to the middle and resized to {height} x {width} pixels")
 
 
 def _number(

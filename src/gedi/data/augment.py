@@ -30,7 +30,7 @@ class AugmentConfig:
     """T(x'|x), in units of the scaled data."""
 
     jitter: Share = 0.0  # images: probability of colour jitter, with the next four strengths
-    brightness: Share = 0.4  # factor between 1 - this and 1 + this; likewise the next two
+    brightness: Share = 0.4  # factor between 1 - this and 1 + this; the same for the next two
     contrast: Share = 0.4  # see brightness
     saturation: Share = 0.4  # see brightness
     hue: Annotated[float, HALF_TURN] = 0.1  # largest rotation of the colour wheel, in turns
@@ -48,7 +48,7 @@ class AugmentConfig:
     crop: Natural = 0  # images: random crop after reflecting the border by this many pixels
     area: Annotated[float, PART] = 1.0  # images: random windows of at least this share of the area, enlarged ...
     resize: Annotated[float, PART] = 1.0  # ... to this share of the sides: smaller views are faster
-    flip: bool | None = False  # images: mirror left-right with probability 1/2; None: if that looks like more data
+    flip: bool | None = False  # images: mirror left-right with probability 1/2; None: if mirror images look real
 
 
 def row_augmentation(

@@ -34,7 +34,7 @@ def pandas() -> Any:
 
 
 class Cells:
-    """The cells of a pandas column. Recognising and encoding it share one conversion to text and one parse of that."""
+    """The cells of a pandas column. Recognising and encoding it share one conversion to text, parsed once."""
 
     def __init__(self, column: Any) -> None:
         types, column = pandas().api.types, column.infer_objects()

@@ -136,7 +136,7 @@ def recipe_blocks(
     surprises = Surprises(str(file.path))
 
     def encode(frame: Any) -> np.ndarray:
-        if recipe.is_plain and not file.has_header:  # then columns are told apart by their places
+        if recipe.is_plain and not file.has_header:  # columns are then matched by position
             if frame.shape[1] != len(names):
                 raise DataError(
                     f"{file.path} has {frame.shape[1]} features and no header line, but the run was trained on "
@@ -154,7 +154,7 @@ def recipe_blocks(
 
 
 def _joined(file: TableFile, blocks: Iterable[TableBlock]) -> Dataset:
-    """All rows of the blocks, with their labels and what is beside them."""
+    """All rows of the blocks, with their labels and the columns to write beside them."""
     parts = list(blocks)
     y, classes = None, None
     if parts[0].labels is not None:

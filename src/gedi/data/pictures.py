@@ -227,7 +227,7 @@ SURE_DEVIATIONS = 3.0  # standard deviations of a fair coin
 
 
 def is_mirrored(rows: np.ndarray | Rows, image_shape: tuple[int, ...]) -> bool:
-    """Whether mirror images of the data look like more data: they do for photographs, but not for digits.
+    """Whether mirror images of the data look like data themselves: they do for photographs, but not for digits.
 
     If left and right mean nothing, the mirror image of an image is as near to the other images as the image itself:
     which of the two is nearer is a coin toss. Images are compared at equal brightness and contrast.

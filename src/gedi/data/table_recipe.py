@@ -250,7 +250,7 @@ class Surprises:
         self.words: dict[str, Counter[str]] = {}
 
     def note_numbers(self, column: Column, gaps: Any, rows: int) -> None:
-        """Cells of ``gaps`` that are empty, in a column that had none, or hold other text; mostly that is an error."""
+        """Note gaps in a column that had none, and cells with other text; if most cells hold text, that is an error."""
         unread = Cells(gaps).text.dropna().tolist()
         if len(unread) > 1 and 2 * len(unread) > rows:
             what = f"numbers in {column.unit}" if column.unit else "numbers"
@@ -266,7 +266,7 @@ class Surprises:
             self.gaps[column.name] += new
 
     def note_words(self, column: Column, words: Sequence[str | None], known: Container[str]) -> None:
-        """Words that are not levels of a category, and gaps in one that had none."""
+        """Note words that are not levels of a category, and gaps in a category that had none."""
         new = Counter(word for word in words if word is not None and word not in known)
         if new and OTHER not in column.levels:
             self.words.setdefault(column.name, Counter()).update(new)

@@ -155,7 +155,7 @@ def grade(measured: Measured) -> str:
 
 
 def is_right(measured: Measured) -> bool:
-    """Whether the grade 'good' would be right: near the truth, or about as near as simple methods."""
+    """Whether 'good' is right: the clusters are near the truth, or about as near as those of simple methods."""
     best = max(measured.get("rivals", {}).values(), default=1.0)
     return measured["ami"] >= TRUE or (
         measured["cell"]["dataset"] not in NOISE and measured["ami"] >= best - NEAR_RIVAL

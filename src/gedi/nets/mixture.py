@@ -37,9 +37,9 @@ class Components(NamedTuple):
 class Mixture(nn.Module):
     """A mixture of Gaussians in the data's principal directions, and one variance for all other directions.
 
-    Each component is a probabilistic PCA of its own (Tipping & Bishop 1999; Richardson & Weiss 2018). An energy on top
-    need not learn in which directions the data vary, nor where they are, and log p falls off by itself. Until `fit` it
-    is a standard normal.
+    Each component is its own probabilistic PCA (Tipping & Bishop 1999; Richardson & Weiss 2018). An energy added to it
+    need not learn where the data are and in which directions they vary, and log p falls off far from them. Before
+    `fit`, it is a standard normal.
     """
 
     mean: torch.Tensor

@@ -148,8 +148,8 @@ class Denoising(Generative):
     kind: str = "denoising"
     denoises: ClassVar[bool] = True
     reads_encoder: ClassVar[bool] = True
-    base: Natural = 50  # principal directions that the mixture of Gaussians knows; 0: no mixture
-    components: Count = 8  # of the mixture, at most; more would explain small groups of outliers, too
+    base: Natural = 50  # number of principal directions in the mixture of Gaussians; 0: no mixture
+    components: Count = 8  # most components of the mixture; more would also explain small groups of outliers
     equation: ClassVar[str] = "Eq. 8, by its score"
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
@@ -172,7 +172,9 @@ class ContrastiveEnergy(ContrastiveDivergence):
 
     kind: str = "contrastive"
     tau: Positive = 0.1  # temperature; log p spans at most 4 / tau where similarities are distances on the unit sphere
-    similarity: Literal["dot", "cosine", "negative_squared_distance"] = "negative_squared_distance"  # of two embeddings
+    similarity: Literal["dot", "cosine", "negative_squared_distance"] = (
+        "negative_squared_distance"  # similarity of two embeddings
+    )
     bank: Count = 256  # number of data rows x_j in the sum
     equation: ClassVar[str] = "Eq. 9"
 

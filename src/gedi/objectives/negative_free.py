@@ -190,7 +190,7 @@ class Gaussian(NegativeFree):
 
     kind: str = "gaussian"
     beta: Positive = 1e-3  # added to the diagonal of Sigma
-    invariance: float = 1.0  # weight of dist(x, x') within L_NF (the paper: 1)
+    invariance: float = 1.0  # weight of dist(x, x') within L_NF (paper: 1)
     per_sample: bool = False  # average over samples and dimensions; distance between features, not enc(x)
     equation: ClassVar[str] = "Eqs. 6-7"
 

@@ -64,8 +64,8 @@ def cloud(
 ) -> Chart:
     """Points [n, 2], a colour and a symbol for each group; the reader switches between ``views`` of the same points.
 
-    ``text`` is what each of the points ``shown`` says when it is hovered over. ``numbered``: each group's number is
-    written at its centre.
+    ``text`` has the hover text of each of the points ``shown``. ``numbered``: each group's number is written at its
+    centre.
     """
     shown = np.arange(len(points)) if shown is None else shown
     x, y = compact(points[shown, 0]), compact(points[shown, 1])

@@ -57,7 +57,7 @@ class Gaps:
 
     @property
     def crowding(self) -> float | None:
-        """Of all borders together: 0 if they are empty, about 1 if they are arbitrary; None if unknown."""
+        """How crowded all borders together are: 0 if empty, about 1 if arbitrary; None if unknown."""
         known = [(c.rows, c.border, c.inside) for c in self.clusters.values() if c.inside is not None]
         if len(known) < 2:
             return None
@@ -78,7 +78,7 @@ class Gaps:
 
     @property
     def hidden_share(self) -> float:
-        """Share of the rows in such clusters."""
+        """Share of the rows in clusters that split in two."""
         return sum(self.clusters[k].rows for k in self.hidden) / max(1, sum(c.rows for c in self.clusters.values()))
 
 

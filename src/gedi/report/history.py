@@ -137,7 +137,7 @@ def with_stages(made: Chart, history: History) -> Chart:
     places = {STAGE_NAMES[stage]: begin for stage, begin in history.begins.items()}
     if history.choice is not None:
         places["choice"] = history.choice
-    # The names stand above the curves. Every other one is a line lower: a short stage leaves no room beside the next.
+    # The names stand above the curves. Every other one is a line lower, since the name of a short stage has no room.
     made["layout"]["yaxis"]["domain"] = [0, UNDER_NAMES]
     names = [
         {"x": begin, "text": name, "yshift": -13 * (i % 2)} | at_top | quiet

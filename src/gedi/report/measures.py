@@ -70,7 +70,7 @@ class Answers:
 
     @cached_property
     def foreign(self) -> dict[str, Answers]:
-        """The same for rows that are not data, made from these."""
+        """Answers for rows that are not data, made from these rows."""
         return {name: Answers(self.model, rows) for name, rows in foreign_rows(self.rows).items()}
 
     @cached_property

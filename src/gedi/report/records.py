@@ -1,4 +1,4 @@
-"""What a run wrote down about itself, for the pages: facts, settings, cost, provenance. The files are not trusted."""
+"""What a run recorded about itself, for the pages: facts, settings, cost, provenance. The files are not trusted."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class RunView:
     history: list[dict[str, Any]]
     settings: dict[str, Any] = field(default_factory=dict)  # as in config.yaml, under 'training'
     given: Dataset | None = None  # data to show instead of the run's own; the run's recorded scores do not apply
-    foreign: Dataset | None = None  # data that should look foreign
+    foreign: Dataset | None = None  # out-of-distribution data to compare with
     kept: DataSample | None = None  # of a model in memory: some rows that it was trained on
 
     @property

@@ -44,22 +44,22 @@ class Limit(NamedTuple):
 
 
 LIMITS = {
-    "crowding": Limit(0.50, 0.80),  # of the clusters' borders; an arbitrary cut has 0.5 (a line) to 1 or more
-    "crowding_of_images": Limit(0.50, 0.80, FAIR),  # ... of images, whose pixels may not show gaps that are there
+    "crowding": Limit(0.50, 0.80),  # of the clusters' borders: an arbitrary cut has 0.5 (a line) to 1 or more
+    "crowding_of_images": Limit(0.50, 0.80, FAIR),  # the same for images, whose pixels may not show the gaps
     "hidden": Limit(0.20, 0.60),  # share of rows in clusters that split in two
-    "behind": Limit(0.15, 0.50),  # crowding above that of the best rival
+    "behind": Limit(0.15, 0.50),  # how far the crowding is above that of the best rival
     "confidence": Limit(0.90, 0.70, FAIR),  # mean probability of a row's own cluster: doubt counts, certainty does not
     "keeps_noise": Limit(0.90, 0.80),  # share of rows that stay in their cluster under a little noise
     "keeps_walk": Limit(0.90, 0.80),  # ... at the end of a DAM walk
     "largest_share": Limit(0.80, 0.95),  # share of rows in the largest cluster
     "empty": Limit(0, 0.25),  # share of empty clusters
-    "spread": Limit(0.10, 0.01),  # of the embedding; 0 if all rows are at one point
+    "spread": Limit(0.10, 0.01),  # spread of the embedding; 0 if all rows are at one point
     "rank_share": Limit(0.50, 0.25),  # effective rank divided by what the clusters need, n_clusters - 1
     "noise_auroc": Limit(0.75, 0.60),  # how well log p tells data from uniform noise
     "shuffled_auroc": Limit(0.65, 0.55, FAIR),  # ... and from the data with its columns shuffled
     "sample_test": Limit(0.65, 0.85),  # how reliably nearest neighbours tell samples from data
     "outside": Limit(0.05, 0.25),  # share of samples outside the range of the data
-    "energy_gap": Limit(0.5, 1.5),  # between data and samples late in training, in standard deviations of log p
+    "energy_gap": Limit(0.5, 1.5),  # gap between data and samples late in training, in standard deviations of log p
     "rollbacks": Limit(0, 2),  # number of times the guard rolled training back
 }
 

@@ -24,20 +24,20 @@ DECAYS = Rule("lie in [0, 1)", lambda betas: all(0 <= beta < 1 for beta in betas
 class NetConfig:
     """Sizes of the networks (Appendix G). Other encoders ignore settings marked "mlp only"."""
 
-    encoder: Literal["mlp", "resnet8", "convnet"] = "mlp"  # for rows, or two for images: the paper's and a faster one
-    hidden: Layers = (100, 100)  # mlp only: its hidden layers
+    encoder: Literal["mlp", "resnet8", "convnet"] = "mlp"  # mlp for rows; images: resnet8 (paper) or the faster convnet
+    hidden: Layers = (100, 100)  # mlp only: sizes of the hidden layers
     representation: Count | None = 64  # outputs of the encoder, F of resnet8 (paper: 2); None: mlp's last hidden layer
     embedding: Count = 8  # outputs of the projectors, for prototypes and for L_NF
     projector_hidden: Count = 16  # hidden neurons of both projectors
-    activation: Literal["silu", "leaky_relu"] = "silu"  # mlp only: smooth, as DAM's tangents need (paper: leaky_relu)
+    activation: Literal["silu", "leaky_relu"] = "silu"  # mlp only: silu is smooth, as DAM needs (paper: leaky_relu)
     norm: Literal["none", "layer"] = "none"  # mlp only: layer norm in the hidden layers, except waves
-    first: Literal["waves", "linear"] = "waves"  # mlp only, its first layer: random sines, or like the others (paper)
+    first: Literal["waves", "linear"] = "waves"  # mlp only: a first layer of sines, or one like the others (paper)
     frequency: Positive | None = None  # mlp only: the waves' typical frequency; None: 0.3 / the neighbour distance
     head: Literal["linear", "projector", "nf_projector"] = (
         "linear"  # clusters: linear layers on the representation, or prototypes on a projector's sphere (paper)
     )
     walls: bool = True  # log p falls off outside the sampler's box, where nothing was learned (paper: no)
-    two_encoders: bool = False  # ablation 'no NF, 2 enc.': the energy gets an encoder of its own
+    two_encoders: bool = False  # ablation 'no NF, 2 enc.': the energy gets its own encoder
 
 
 @dataclass
@@ -49,17 +49,17 @@ class SamplerConfig:
     final_noise: Positive | None = (
         None  # noise of the last step; None: 0.75 x the data's resolution, 0.15 x if from_data is 1
     )
-    step: float | None = None  # step size; None: noise**2 / 2, temperature 1 (the paper: 1)
+    step: float | None = None  # step size; None: noise**2 / 2, temperature 1 (paper: 1)
     max_drift: float | None = 1.5  # longest drift of a step, relative to the noise's length; None: unbounded (paper)
-    buffer_size: Count = 2000  # number of persistent chains; fewer are fresher (the paper: 10000)
+    buffer_size: Count = 2000  # number of persistent chains; fewer are fresher (paper: 10000)
     restart: Share = 0.05  # share of drawn chains restarted uniformly
     restart_within: Positive | None = None  # chains start between -this and this (paper: 1); None: in the box
-    from_data: Share = 0.05  # share of drawn chains restarted from data (the paper: 0); 1: contrastive divergence
+    from_data: Share = 0.05  # share of drawn chains restarted from data (paper: 0); 1: contrastive divergence
     box_margin: NotNegative = 0.5  # how far the box reaches beyond the data
     clamp: bool = True  # samples stay in the box; False: they may leave it, and the guard watches them
     burn_in: float | None = 5.0  # chains this far below the least likely data do not count as samples; None: all do
     max_gap: float | None = 3.0  # the energy slows down when samples lag this far behind; None: never (paper)
-    data_noise: NotNegative | None = None  # noise on the energy's data; None: final_noise, 3 x if from_data is 1
+    data_noise: NotNegative | None = None  # noise added to the energy's data; None: final_noise, 3 x if from_data is 1
 
 
 @dataclass
@@ -83,13 +83,13 @@ class HeadsConfig:
     """
 
     random: Natural = 16  # cluster heads that start at random; n_init sets this
-    starts: tuple[StartKind, ...] = (  # clusterings that compete with them (paper: none):
+    starts: tuple[StartKind, ...] = (  # quick clusterings that compete with the heads (paper: none):
         "walks",  # a cut of the graph of DAM's walks,
         "neighbours",  # a cut of the graph of neighbours,
         "kmeans",  # k-means,
         "mixture",  # a Gaussian mixture
     )
-    neutral: Natural = 64  # clusters of the neutral head, which trains the encoder while heads compete; 0: they do
+    neutral: Natural = 64  # clusters of the neutral head, which trains the encoder while heads compete; 0: the heads do
     choose: Share = 0.4  # share of step 2 after which the best continues alone and also trains the encoder
     anchor: NotNegative = 5.0  # initial weight of agreement with a chosen start, which its head has to learn
     fade: Share = 1.0  # share of the rest of step 2 over which that weight decays to zero
@@ -104,7 +104,7 @@ class StartConfig:
     fewest: Natural = 5  # rows a micro-cluster needs to be a node; rows of smaller ones join the nearest
     repeats: Annotated[Count, at_most(10_000)] = 10  # k-means runs; the tightest is kept
     ground: Annotated[Natural, at_most(10_000)] = 30  # with a constraint: searches for the clusters' values; 0: none
-    tries: Annotated[Count, at_most(1_000)] = 1  # with a constraint: micro-clusterings to average the better half of
+    tries: Annotated[Count, at_most(1_000)] = 1  # with a constraint: clusterings made; the better half is averaged
     node_rows: Count = 50  # with a constraint: minimum mean number of rows per micro-cluster
 
 
@@ -114,9 +114,9 @@ class StageConfig:
 
     iterations: Natural = 800  # maximum number of batches; 0 skips the step
     settle: NotNegative = 0.0  # shorten the step once its curve falls by less than this in 150 iterations; 0: never
-    batch_size: Count = 400  # capped at the number of rows
+    batch_size: Count = 400  # rows per batch, capped at the number of rows
     learning_rate: Positive = 2e-3  # peak learning rate, between warm-up and decay
-    betas: Annotated[tuple[float, float], DECAYS] = (0.9, 0.999)  # of Adam
+    betas: Annotated[tuple[float, float], DECAYS] = (0.9, 0.999)  # decay rates of Adam's moments
     warmup: Natural = 100  # iterations of linear warm-up
     decay_from: Share = 0.75  # share of the iterations after which the learning rate falls (1: never)
     final_rate: float = 0.02  # final learning rate, relative to learning_rate

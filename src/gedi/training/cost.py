@@ -164,7 +164,7 @@ def _trial(ready: Prepared, world: World | None, fewest: int, most: int) -> Mark
             run.descend(density_losses(run, batch))
         for batch in run.stage("step2", config.step2):
             shorten_if_slow()
-            if run.state.iteration >= config.heads.choose * run.state.length:  # one head goes on alone
+            if run.state.iteration >= config.heads.choose * run.state.length:  # one head continues alone
                 run.state.competing, run.state.objective, run.state.judged = False, None, {}
             run.descend(all_losses(run, batch))
         buffer = run.state.buffer

@@ -70,7 +70,7 @@ ENCODERS = {
 
 @contextmanager
 def threads_for(net: NetConfig) -> Iterator[None]:
-    """One thread for narrow encoders, torch's own number for wide ones; afterwards it is as it was.
+    """One thread for narrow encoders, torch's own number for wide ones; the old number is restored afterwards.
 
     Narrow layers are too small to share: threads wait for each other in every operation. OMP_NUM_THREADS is respected
     if it is set.

@@ -54,8 +54,8 @@ def explained(x: np.ndarray, words: Sequence[Sequence[int]]) -> Explained:
     """Split scaled rows [n, d] into numbers and categories.
 
     Categories are the features listed in ``words``, and columns with few values: a Gaussian's density could grow
-    without bound on a cluster whose rows share a value. Beside words, a column is also cut into levels if one value
-    fills much of it, as the zero of a discount does: by itself, it is not a cluster either.
+    without bound on a cluster whose rows share a value. In a table with words, a column is also cut into levels if one
+    value, such as a discount of zero, fills much of it: rows with this value are not a cluster for that reason alone.
     """
     levels = [_levels(x[:, places]) for places in words]
     x = np.delete(x, [place for places in words for place in places], axis=1).astype(np.float64)

@@ -1,7 +1,7 @@
 """Detects divergence, reports it, and keeps a state to go back to.
 
 Nothing is masked: no step is taken on a batch that exceeds a limit. The run goes back to the last calm state,
-draws other noise and takes smaller steps; after some tries it stops and says what it saw.
+draws new noise and takes smaller steps; after some tries it stops and says what it saw.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gedi.training.config import GuardConfig, SamplerConfig
 Packed = tuple[dict[str, torch.Tensor], dict[str, Any]]  # a packed TrainState: tensors and counters
 COLDEST = 0.01  # warn about samplers colder than this
 CALM = 0.1  # a state is worth going back to if every number is below this share of its limit
-# How two worries begin: the report puts them in words of its own.
+# How two warnings begin: the report recognises them and words them differently.
 UNLEARNED, STRAYING = "the cluster loss is", "DAM's walks end"
 
 
@@ -31,7 +31,7 @@ class DivergedError(GediError):
 
 
 class GuardWarning(UserWarning):
-    """Training goes on, but something looks wrong; the text names the remedy."""
+    """Training continues, but something looks wrong; the text names the remedy."""
 
 
 class Symptom(NamedTuple):
@@ -101,7 +101,7 @@ def cold_sampler(sampler: SamplerConfig) -> Symptom | None:
 
 
 def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | None) -> list[Symptom]:
-    """What looks wrong at the end of step 2, although training can go on."""
+    """What looks wrong at the end of step 2, although training can continue."""
     found = []
     stuck = [name for name in ("clustering_augment", "clustering_dam") if name in values]
     if n_clusters > 1 and stuck and min(values[name] for name in stuck) > 0.95 * math.log(n_clusters):

@@ -107,19 +107,19 @@ METHODS: dict[str, Method] = {
     "gedi": Method("GEDI: the density first, then density and clusters together.", lambda config: None),
     "gedi-1": Method("GEDI in one step: density and clusters together, with fewer evaluations of the density.", gedi_1),
     "jem": Method("JEM: the generative term alone. There are no clusters: every row is in cluster 0.", jem),
-    "swav": Method("SwAV: L_DI(Theta; T) alone, with equal cluster sizes in every batch and random starts.", swav),
+    "swav": Method("SwAV: L_DI(Theta; T) alone, with equal cluster sizes in every batch and random heads.", swav),
     "barlow": Method(
-        "Barlow Twins: features of two views correlate one to one; clusters by k-means.",
+        "Barlow Twins: makes features of two views correlate one to one; clusters by k-means.",
         embedding_alone(negative_free=dict(kind="barlow")),
     ),
     "vicreg": Method(
-        "VICReg: views close, features spread and uncorrelated; clusters by k-means.",
+        "VICReg: keeps views close, and features spread and uncorrelated; clusters by k-means.",
         embedding_alone(negative_free=dict(kind="vicreg")),
     ),
     "w-mse": Method(
-        "W-MSE: whitened views close; clusters by k-means.", embedding_alone(negative_free=dict(kind="w-mse"))
+        "W-MSE: keeps whitened views close; clusters by k-means.", embedding_alone(negative_free=dict(kind="w-mse"))
     ),
-    "simclr": Method("SimCLR: two views of a row are told apart from all other rows; clusters by k-means.", simclr),
+    "simclr": Method("SimCLR: tells the two views of a row from all other rows; clusters by k-means.", simclr),
     "protocpc": Method(
         "ProtoCPC: an averaged teacher predicts the prototypes of one view from the other.",
         embedding_alone(contrastive=dict(kind="protocpc")),

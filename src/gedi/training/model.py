@@ -41,7 +41,7 @@ class TrainedModel:
     box: Box
     image_shape: tuple[int, ...] | None = None
     table: TableRecipe | None = None  # how rows are made from a table's columns; None for arrays and images
-    words: Sequence[Sequence[int]] | None = None  # feature indices of every category; None: a run too old to say
+    words: Sequence[Sequence[int]] | None = None  # feature indices of every category; None: not recorded (old runs)
     typical: torch.Tensor | None = None  # scaled rows that gaps of a table are filled from, if it had any
     results: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -147,7 +147,10 @@ class TrainedModel:
         return least if self.has_density and type(least) is float and math.isfinite(least) else None
 
     def set_outliers(self, x: np.ndarray, share: float) -> None:
-        """Leave the share of rows x with the lowest log p outside all clusters, and new rows with a log p as low."""
+        """Leave this share of the rows x, those with the lowest log p, outside all clusters.
+
+        New rows with a log p that low are then left outside, too.
+        """
         least = float(np.quantile(self.score_samples(x), share))
         self.results["outliers"] = {"share": share, "least_log_density": least}
 
@@ -185,7 +188,7 @@ class TrainedModel:
         return self.rows_of(self._move(self._starts(n, generator, fresh), steps, generator))
 
     def sample_paths(self, n: int, *, frames: int, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
-        """``n`` chains on their way, [n, frames, d]: where they start, and after equal parts of the way."""
+        """The paths of ``n`` chains, [n, frames, d]: where they start, and where they are at equal intervals."""
         if self._frozen.density.sample(1, torch.Generator()) is not None:
             raise DataError("This density draws samples directly, without chains, so there are no paths to show.")
         generator = torch.Generator().manual_seed(seed)

@@ -46,7 +46,7 @@ class Evidence(NamedTuple):
     """The evidence for a number of clusters."""
 
     agreement: float  # between clusterings of halves (ARI; 1: perfect, 0: chance), for the better kind
-    bonus: float  # for what else speaks for this number
+    bonus: float  # from all other evidence
 
     def score(self, k: int) -> float:
         return self.agreement + PER_LOG * float(np.log(k)) + self.bonus
@@ -73,7 +73,7 @@ class Number:
         second = "" if self.runner_up is None else f"; the runner-up is {self.runner_up}"
         halves = f"two halves of the data agree by {self.agreement:.0%}"
         if self.sure == UNCLEAR:
-            return f"found no clear clusters and took {self.chosen} ({halves}){second}"
+            return f"found no clear clusters; using {self.chosen} ({halves}){second}"
         return f"found {self.chosen} clusters ({self.sure}: {halves}){second}"
 
 

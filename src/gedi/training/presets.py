@@ -55,8 +55,8 @@ GREY: Changes = dict(
 
 # Larger images, on a CPU. Clusters and neighbours of pixels say little about them. So a contrastive term, which learns
 # most in the same time, trains the encoder together with the neutral head and the density, and both views are of the
-# image itself until neighbours are found in the representation. Windows enlarge what they show, so at three quarters of
-# the image's size things look as large as in whole images, and a pass takes half the time.
+# image itself until neighbours are found in the representation. Windows enlarge what they show, so views of three
+# quarters of the image's size still show things as large as whole images do, and a pass takes half the time.
 #
 # The density costs three times as much per image as the other terms, so it is updated every fourth iteration.
 STAGE_OF_IMAGES = dict(batch_size=256, learning_rate=2e-3, warmup=50, decay_from=0.0)

@@ -1,4 +1,4 @@
-"""The processes that train together: one, or several on one or many machines. Only this module knows Fabric.
+"""The processes that train together: one, or several on one or many machines. Only this module uses Fabric.
 
 The global batch is split into equal parts, one per process. Each process samples, walks, augments and encodes its own
 part; then the representations are gathered, and everything that couples a batch (batch norm, Sinkhorn, covariances, the
@@ -165,7 +165,7 @@ class World:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Goes around every exchange: an error of torch.distributed means that another process is gone."""
+        """Wraps every exchange: an error of torch.distributed means that another process is gone."""
         try:
             yield
         except RuntimeError as error:
