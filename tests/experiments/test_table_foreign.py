@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gedi.experiments import table_foreign
+from gedi.experiments import EXPERIMENTS, table_foreign
 from gedi.experiments.cells import Cell, CellData
 from gedi.experiments.table_foreign import FOREIGN, PATCH, shuffled_patches, shuffled_pixels
 
@@ -54,3 +54,18 @@ def test_every_kind_is_scored_by_the_sum_and_by_each_term(images, monkeypatch):
     assert found["auroc by mixture, inverted"] == 0.5
     assert found["auroc by log_p, shuffled patches"] == pytest.approx(0.5, abs=0.05)
     assert not any("SVHN" in name for name in found)
+
+
+def test_the_table_runs_and_shares_its_fit_with_that_of_mnist(tmp_path, monkeypatch):
+    monkeypatch.setenv("GEDI_DATA", str(tmp_path))
+    x, y = np.zeros((600, 28, 28, 1), dtype=np.uint8), np.arange(600) % 10
+    for image, digit in zip(x, y, strict=True):
+        image[5 + digit : 12 + digit, 6:22] = 200
+    np.savez(tmp_path / "mnist.npz", x_train=x[:300], y_train=y[:300], x_test=x[300:], y_test=y[300:])
+    outcome = EXPERIMENTS["table-foreign"].run("smoke", 1, tmp_path / "out", 1, print)
+    table = {row[0]: row[1:] for row in outcome.rows}
+    assert table.keys() == FOREIGN.keys() and table["SVHN"] == ["–"] * 4
+    assert float(table["noise"][0]) > 0.9
+    said = []
+    EXPERIMENTS["table-mnist"].run("smoke", 1, tmp_path / "out", 1, said.append)
+    assert any(line.startswith("1 of 5 fits are already in") for line in said)
