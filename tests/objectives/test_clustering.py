@@ -1,13 +1,18 @@
+import math
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import multinomial
 
 from gedi.objectives.clustering import (
     cluster_log_probs,
     clustering_loss,
     discriminative_bound,
+    invariance_loss,
+    marginal_kl,
     sinkhorn,
     swapped_loss,
     trace_form,
@@ -250,3 +255,24 @@ def test_equals_swavs_formula():
     s, t = torch.tensor(one), torch.tensor(two)
     q_one, q_two = (sinkhorn(v, epsilon=epsilon, iterations=500) for v in (s, t))
     assert float(swapped_loss(s, t, q_one, q_two, tau)) == pytest.approx(expected, rel=1e-6)
+
+
+# ---- the prior's objective is a bound (docs/family.md) ----
+
+
+def test_agreement_is_at_least_as_likely_as_the_invariance_says():
+    g = torch.Generator().manual_seed(0)
+    log_p, log_q = (torch.randn(1, 1, 5, generator=g, dtype=torch.float64).mul(3).log_softmax(-1) for _ in range(2))
+    log_agree = torch.logsumexp(log_p + log_q, dim=-1)
+    assert float(log_agree) >= -float(invariance_loss(log_p, log_q))
+    sure = torch.tensor([[[0.0, -torch.inf]]], dtype=torch.float64).clamp_min(-700)
+    assert float(invariance_loss(sure, sure)) == pytest.approx(0.0, abs=1e-9)  # equality: both are certain and agree
+
+
+@pytest.mark.parametrize("counts", [[5, 5, 5], [15, 0, 0], [1, 4, 10]])
+def test_cluster_sizes_are_at_least_as_likely_as_the_divergence_says(counts):
+    prior, n = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64), sum(counts)
+    log_mean = torch.tensor(counts, dtype=torch.float64).div(n).log().clamp_min(-700)
+    log_probability = multinomial.logpmf(counts, n, prior.numpy())
+    assert log_probability >= -n * float(marginal_kl(log_mean, prior)) - 3 * math.log(n + 1)
+    assert log_probability <= -n * float(marginal_kl(log_mean, prior)) + 1e-9  # no probability exceeds its type's bound

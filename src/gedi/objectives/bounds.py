@@ -6,6 +6,8 @@
 The inequalities UBA <= I and so on hold for the true Z. The logarithm of an estimate of Z from few samples is too small
 on average (Jensen), so UBA with an estimated ``log_z`` is not a bound. TUBA and NWJ are linear in Z and remain bounds,
 and so does InfoNCE. A deterministic encoder of continuous data has I = infinity, and then all of them hold trivially.
+
+No term uses these functions. They state the paper's inequalities, and the tests check them.
 """
 
 from __future__ import annotations
