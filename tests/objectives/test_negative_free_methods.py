@@ -100,7 +100,7 @@ def test_barlow_twins_ignores_each_features_scale_and_shift_and_vanishes_for_equ
         barlow_twins_loss(z, v, **BARLOW),
         rtol=1e-3,
     )
-    assert barlow_twins_loss(whiten(z), whiten(z), **BARLOW) < 1e-6
+    assert barlow_twins_loss(whiten(z, shrinkage=0.0), whiten(z, shrinkage=0.0), **BARLOW) < 1e-6
     assert barlow_twins_loss(z, -z, **BARLOW) > barlow_twins_loss(z, v, **BARLOW)
 
 
@@ -138,7 +138,7 @@ def test_vicreg_equals_its_papers_algorithm(seed, n, h, size):
 def test_each_part_of_vicreg_is_blind_to_the_others_fault():
     z, v = views()
     parts = dict(invariance=0.0, variance=0.0, decorrelation=0.0)
-    white = 2 * whiten(z)  # deviations above one, no covariance
+    white = 2 * whiten(z, shrinkage=0.0)  # deviations above one, no covariance
     assert vicreg_loss(z, z, **{**parts, "invariance": 1.0}) == 0 < vicreg_loss(z, v, **{**parts, "invariance": 1.0})
     assert vicreg_loss(white, white, **{**parts, "variance": 1.0}) == 0
     assert float(vicreg_loss(0 * z, 0 * z, **{**parts, "variance": 1.0})) == pytest.approx(0.99)
@@ -180,12 +180,12 @@ def test_w_mse_is_two_less_twice_the_trace_of_appendix_e():
 
 def test_whitening_gives_mean_zero_and_covariance_one_and_undoes_linear_maps():
     z = rows(50) @ rows(4, 4, 1) + 3
-    white = whiten(z)
+    white = whiten(z, shrinkage=0.0)
     assert torch.allclose(white.mean(0), torch.zeros(4, dtype=torch.float64), atol=1e-12)
     assert torch.allclose(covariance(white), torch.eye(4, dtype=torch.float64), atol=1e-10)
     # Cholesky whitening undoes every lower triangular map with a positive diagonal exactly.
     lower = torch.tril(rows(4, 4, 2)).fill_diagonal_(0) + torch.diag(torch.tensor([0.5, 1.0, 2.0, 4.0]))
-    assert torch.allclose(whiten(z @ lower.T), white, atol=1e-10)
+    assert torch.allclose(whiten(z @ lower.T, shrinkage=0.0), white, atol=1e-10)
 
 
 def test_whitening_survives_fewer_rows_than_columns_only_with_shrinkage():
@@ -197,7 +197,7 @@ def test_whitening_survives_fewer_rows_than_columns_only_with_shrinkage():
 
 def test_whitening_in_float32_stands_ill_conditioned_features():
     z = rows(200, 4) * torch.tensor([1e3, 1.0, 1e-2, 1.0])
-    assert torch.allclose(covariance(whiten(z.float())), torch.eye(4), atol=1e-3)
+    assert torch.allclose(covariance(whiten(z.float(), shrinkage=0.0)), torch.eye(4), atol=1e-3)
 
 
 # CorInfoMax and MEC as special cases of L_NF

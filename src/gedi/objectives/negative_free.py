@@ -20,6 +20,8 @@ from gedi.settings import Positive
 if TYPE_CHECKING:
     from gedi.objectives.views import Views
 
+SMALLEST_VARIANCE = 1e-4  # added before VICReg takes a root, whose gradient is infinite at 0
+
 
 def scatter_matrix(z: torch.Tensor, beta: float) -> torch.Tensor:
     """Sigma of Eq. 6: sum_i (z_i - mean)(z_i - mean)^T + beta I."""
@@ -112,9 +114,9 @@ def mec_loss(z: torch.Tensor, z_view: torch.Tensor, *, distortion: float, order:
 
 
 @full_precision
-def cross_correlation(z: torch.Tensor, z_view: torch.Tensor, *, epsilon: float = 1e-5) -> torch.Tensor:
+def cross_correlation(z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
     """CCorr of App. E: z^T z' / n after batch normalisation without scale and shift."""
-    one, two = (F.batch_norm(v, None, None, training=True, eps=epsilon) for v in (z, z_view))
+    one, two = (F.batch_norm(v, None, None, training=True) for v in (z, z_view))
     return one.T @ two / len(z)
 
 
@@ -129,26 +131,20 @@ def barlow_twins_loss(z: torch.Tensor, z_view: torch.Tensor, *, redundancy: floa
 
 @full_precision
 def vicreg_loss(
-    z: torch.Tensor,
-    z_view: torch.Tensor,
-    *,
-    invariance: float,
-    variance: float,
-    decorrelation: float,
-    epsilon: float = 1e-4,
+    z: torch.Tensor, z_view: torch.Tensor, *, invariance: float, variance: float, decorrelation: float
 ) -> torch.Tensor:
     """VICReg: squared distance of the views, hinge on each feature's standard deviation, squared covariances (App. E).
 
     Averages over features and rows, where App. E has sums, so that the published weights keep their meaning. The hinges
     of both views are averaged, as in the authors' code; their paper adds them (``variance=50`` is the paper's).
     """
-    hinge = torch.stack([F.relu(1 - torch.sqrt(v.var(dim=0) + epsilon)).mean() for v in (z, z_view)]).mean()
+    hinge = torch.stack([F.relu(1 - torch.sqrt(v.var(dim=0) + SMALLEST_VARIANCE)).mean() for v in (z, z_view)]).mean()
     redundancy = torch.stack([(off_diagonal(covariance(v)) ** 2).sum() / z.shape[1] for v in (z, z_view)]).sum()
     return invariance * F.mse_loss(z, z_view) + variance * hinge + decorrelation * redundancy
 
 
 @full_precision
-def whiten(z: torch.Tensor, *, shrinkage: float = 0.0) -> torch.Tensor:
+def whiten(z: torch.Tensor, *, shrinkage: float) -> torch.Tensor:
     """Rows with mean 0 and covariance I: L^-1 (z - mean) with L L^T = (1 - s) Cov + s I, by Cholesky (App. E).
 
     ``shrinkage`` keeps the factor defined if there are fewer rows than columns, or if columns are dependent.

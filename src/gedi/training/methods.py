@@ -73,7 +73,7 @@ def swav(config: TrainingConfig) -> None:
     _step2_alone(config)
     _random_heads(config)
     weight = config.objective["clustering"].weight
-    config.objective = _terms(clustering=dict(kind="sinkhorn", weight=weight, dam=0.0, tau=0.1))
+    config.objective = _terms(clustering=dict(kind="sinkhorn", weight=weight, dam=0.0))
     config.net.head = "projector"
 
 
