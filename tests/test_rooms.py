@@ -10,6 +10,7 @@ import gedi
 ROOMS = [
     "errors",
     "settings",
+    "products",
     "files",
     "data",
     "nets",
