@@ -10,7 +10,6 @@ import gedi
 ROOMS = [
     "errors",
     "settings",
-    "products",
     "files",
     "data",
     "nets",

@@ -11,7 +11,6 @@ import torch
 
 from gedi.data.scaled_rows import Rows
 from gedi.data.streaming import release, row_blocks, scratch, take
-from gedi.products import product
 
 MOST_PRODUCTS = 1e11  # for the distances between all rows: about a minute on one core
 MAIN_DIRECTIONS = 50  # principal components to search neighbours in, if there are many long rows
@@ -63,7 +62,7 @@ def _search_cells(x: np.ndarray, k: int) -> Neighbours:
         squares = rows.square().sum(1)
         for some in np.array_split(own, math.ceil(len(own) * len(candidates) / DISTANCES_AT_ONCE)):
             here = _tensor(take(x, some))
-            near = _order(here, rows, squares).topk(k + 1, dim=1, largest=False).indices
+            near = torch.addmm(squares, here, rows.T, alpha=-2).topk(k + 1, dim=1, largest=False).indices
             # The expanded squares suffer from rounding; the differences do not, so they decide the order.
             distances, order = (rows[near] - here[:, None]).norm(dim=2).sort(dim=1, stable=True)
             places = candidates[near.gather(1, order).numpy()]
@@ -109,12 +108,7 @@ def _centres(x: np.ndarray, count: int) -> torch.Tensor:
 
 
 def _nearest(rows: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
-    return _order(rows, centres, centres.square().sum(1)).argmin(1)
-
-
-def _order(rows: torch.Tensor, others: torch.Tensor, squares: torch.Tensor) -> torch.Tensor:
-    """Squared distances of rows from ``others``, whose squared lengths are given, up to a constant for each row."""
-    return product(rows, others).mul_(-2).add_(squares)
+    return torch.addmm(centres.square().sum(1), rows, centres.T, alpha=-2).argmin(1)
 
 
 def _tensor(x: np.ndarray) -> torch.Tensor:

@@ -9,11 +9,10 @@ from typing import Any, ClassVar, cast
 
 import torch
 from torch import nn
-
-from gedi.products import Linear, product
+from torch.nn import functional as F
 
 SLOPE = 0.2  # of leaky ReLUs for x < 0, as in the paper's table of the ResNet and in the code it builds on
-FEW_COLUMNS = 16  # see `MLPEncoder.input_gradient`
+FEW_COLUMNS = 16  # see `product`
 
 
 class SiLU(nn.SiLU):
@@ -99,13 +98,13 @@ class MLPEncoder(Encoder):
     ) -> None:
         super().__init__()
         sizes = [n_features, *hidden]
-        self.linears = nn.ModuleList(Linear(a, b) for a, b in pairwise(sizes))
+        self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.norms = nn.ModuleList(LayerNorm(size) if norm == "layer" else Identity() for size in hidden)
         self.activations = nn.ModuleList(ACTIVATIONS[activation]() for _ in hidden)
-        self.last = nn.Identity() if out is None else Linear(sizes[-1], out)
+        self.last = nn.Identity() if out is None else nn.Linear(sizes[-1], out)
         if frequency is not None:
             self.norms[0], self.activations[0] = Identity(), Sine()
-            first = cast("Linear", self.linears[0])
+            first = cast("nn.Linear", self.linears[0])
             if not first.weight.is_meta:  # on the meta device, drawing would import torch's compiler
                 nn.init.normal_(first.weight, std=frequency)
             nn.init.uniform_(first.bias, 0.0, 2 * math.pi)
@@ -133,7 +132,10 @@ class MLPEncoder(Encoder):
         gradient = outwards.expand_as(seen[-1][1])
         for (linear, norm, activation), (summed, normed) in zip(reversed(layers), reversed(seen), strict=True):
             gradient = norm.backward_of(activation.backward_of(gradient, normed), summed)
-            # BLAS takes a quarter of the time for few columns if they are stored one after the other.
-            columns = linear.weight.T.contiguous() if linear.in_features < FEW_COLUMNS else linear.weight.T
-            gradient = product(gradient, columns)
+            gradient = product(gradient, linear.weight)
         return gradient
+
+
+def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a @ b; if b has few columns, BLAS takes a quarter of the time when b is stored transposed."""
+    return F.linear(a, b.T.contiguous()) if b.shape[1] < FEW_COLUMNS else a @ b

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from gedi.data.scaled_rows import Rows
-from gedi.products import product
 
 SIZES = (1, 8, 64)  # numbers of components that are tried, up to the most that is allowed
 FEWEST_ROWS = 20  # per component
@@ -88,9 +87,7 @@ class Mixture(nn.Module):
         self.axes.zero_()[:n_axes] = torch.as_tensor(pca.components_).to(self.axes)
         self.rest.fill_(float(pca.noise_variance_) + floor)
         places = torch.arange(0, len(x), math.ceil(len(x) / MOST_ROWS))
-        blocks = [
-            product(torch.as_tensor(x[block]).to(device) - self.mean, self.axes) for block in places.split(AT_ONCE)
-        ]
+        blocks = [(torch.as_tensor(x[block]).to(device) - self.mean) @ self.axes.T for block in places.split(AT_ONCE)]
         z = torch.cat(blocks).cpu()[:, :n_axes]
         found = _best(z.double(), len(self.component_weights), floor)
         self.component_weights.zero_()
@@ -102,15 +99,15 @@ class Mixture(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """log p up to a constant, one value per row: over the rows it was fitted to, the mean is 0."""
         apart = x - self.mean
-        z = product(apart, self.axes)
+        z = apart @ self.axes.T
         outside = (apart.square().sum(1) - z.square().sum(1)).clamp_min(0.0)
         return log_density(z, self.components) - outside / (2 * self.rest) - self.offset
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         """d log p / dx."""
         apart = x - self.mean
-        z = product(apart, self.axes)
-        return product(gradient(z, self.components) + z / self.rest, self.axes.T) - apart / self.rest
+        z = apart @ self.axes.T
+        return (gradient(z, self.components) + z / self.rest) @ self.axes - apart / self.rest
 
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor:
         """``n`` draws."""
@@ -135,7 +132,7 @@ def gradient(z: torch.Tensor, c: Components) -> torch.Tensor:
     log_p, along, directions = _by_component(z, c)
     posterior = log_p.softmax(1)
     wide = posterior / c.rest
-    wider = product((posterior[:, :, None] * along).flatten(1), directions.T)
+    wider = (posterior[:, :, None] * along).flatten(1) @ directions
     return wide @ c.centres - wide.sum(1, keepdim=True) * z + wider
 
 
@@ -148,7 +145,7 @@ def _by_component(z: torch.Tensor, c: Components) -> tuple[torch.Tensor, torch.T
     directions = c.directions * (1 / c.rest[:, None] - 1 / c.variances).clamp_min(0.0).sqrt()[:, :, None]
     ends = torch.einsum("krd,kd->kr", directions, c.centres)
     flat = directions.flatten(0, 1)
-    along = product(z, flat, -ends.flatten()).unflatten(1, ends.shape)
+    along = torch.addmm(-ends.flatten(), z, flat.T).unflatten(1, ends.shape)
     apart = torch.cdist(z, c.centres, compute_mode="donot_use_mm_for_euclid_dist").square() / c.rest
     return c.log_heights - (apart - torch.linalg.vector_norm(along, dim=2).square()) / 2, along, flat
 
