@@ -32,7 +32,6 @@ DATA: dict[str, Cell] = {
     "digits": Cell("digits", 10),
     "MNIST, 10,000 images": Cell("mnist", 10, rows=10_000),
 }
-LAPTOP_SEEDS = {"mnist": 3}  # of data sets with fewer seeds at the laptop scale
 FULL = "full"
 VARIANTS = (
     FULL,
@@ -96,7 +95,7 @@ def table_parts(request: Request) -> Outcome:
 def part_cells(budget: Budget, title: str, row: str) -> list[Cell]:
     """The cells of one row, a variant or a method to compare with; one per seed."""
     cell = replace(DATA[title], **({"method": row} if row in UNTAUGHT else {"variant": row}))
-    return cells_of(budget, cell, laptop_seeds=LAPTOP_SEEDS.get(cell.dataset))
+    return cells_of(budget, cell)
 
 
 def _variant(results: Results, row: Entry) -> str:
