@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from gedi.errors import ConfigError
+from gedi.nets.mixture import Mixture
 from gedi.training import cost, recipe
 from gedi.training.build import prepare
-from gedi.training.fit import fit_rows
+from gedi.training.config import override
+from gedi.training.fit import fit_prepared, fit_rows
 from gedi.training.methods import with_method
 from gedi.training.presets import preset
 
@@ -147,6 +149,20 @@ def test_the_cost_in_words_says_what_each_iteration_takes():
     assert (
         found.in_words(config) == "about 12 h to train, 1,234 MB of memory (200 + 90,000 iterations of 0.12 + 0.48 s)"
     )
+
+
+def test_the_trial_and_the_run_start_from_the_same_mixture(blobs, tiny, monkeypatch):
+    """It takes seconds on images, so it is fitted once, and neither changes it."""
+    fits, original = [], Mixture.fit
+    monkeypatch.setattr(Mixture, "fit", lambda self, *args: fits.append(args) or original(self, *args))
+    ready = prepare(blobs, override(tiny(), {"objective.generative.kind": "denoising"}), 2)
+    found = copy.deepcopy(ready.base.state_dict())
+    cost.estimate(ready)
+    model = fit_prepared(ready, seed=0)
+    assert len(fits) == 1
+    for name, values in found.items():
+        assert torch.equal(ready.base.state_dict()[name], values)
+        assert torch.equal(model.net.density.base.state_dict()[name], values)
 
 
 def test_the_estimate_leaves_the_settings_alone(blobs, tiny):

@@ -70,9 +70,6 @@ class Density(nn.Module, ABC):
         """``n`` data-like starting points for chains, or None if the density knows only its box."""
         return None
 
-    def fit_base(self, x: Rows, blur: float) -> None:
-        """Before training, fit the parts with a closed form to the data with noise of size ``blur``."""
-
     def refresh(self, x: Rows) -> None:
         """Recompute what the density stores from the data, after the weights have changed."""
 
@@ -109,10 +106,6 @@ class UnnormalisedDensity(Density):
         self.base = base
         self.register_buffer("low", None if support is None else support[0].clone())
         self.register_buffer("high", None if support is None else support[1].clone())
-
-    def fit_base(self, x: Rows, blur: float) -> None:
-        if self.base is not None:
-            self.base.fit(x, blur)
 
     def first_draws(self, n: int, generator: torch.Generator) -> torch.Tensor | None:
         return None if self.base is None else self.base.sample(n, generator)

@@ -20,6 +20,7 @@ from gedi.objectives.term import Loss, Term
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive
 
 if TYPE_CHECKING:
+    from gedi.data.scaled_rows import Rows
     from gedi.nets.densities import Support
     from gedi.objectives.views import Views
 
@@ -80,6 +81,10 @@ class Generative(Term, family="generative"):
     @abstractmethod
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
         """Build p_Psi, from the net's own parts or with networks of its own; ``support`` is the sampler's box."""
+
+    def fit_base(self, x: Rows, blur: float) -> Mixture | None:
+        """The part of p_Psi with a closed form, fitted to the data with noise of size ``blur`` before training."""
+        return None
 
     def is_due(self, iteration: int) -> bool:
         return bool(self.every) and iteration % self.every == 0
@@ -153,8 +158,15 @@ class Denoising(Generative):
     equation: ClassVar[str] = "Eq. 8, by its score"
 
     def density(self, net: GediNet, n_features: int, support: Support | None) -> Density:
-        base = Mixture(n_features, self.base, self.components) if self.base else None
-        return energy_density(net, support, base)
+        return energy_density(net, support, self._new_base(n_features))
+
+    def fit_base(self, x: Rows, blur: float) -> Mixture | None:
+        if (base := self._new_base(x.shape[1])) is not None:
+            base.fit(x, blur)
+        return base
+
+    def _new_base(self, n_features: int) -> Mixture | None:
+        return Mixture(n_features, self.base, self.components) if self.base else None
 
     def losses(self, views: Views) -> dict[str, Loss]:
         x = views.x[: max(1, MOST_NUMBERS // (views.x.shape[1] * views.processes))]

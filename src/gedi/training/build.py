@@ -19,11 +19,12 @@ from gedi.data.scaled_rows import Rows, scaled
 from gedi.data.streaming import is_mapped
 from gedi.data.table_rows import categories, fill_gaps, typical_rows
 from gedi.nets import GediNet
+from gedi.nets.mixture import Mixture
 from gedi.objectives.generative import Energy
 from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
 from gedi.training.config import TrainingConfig
-from gedi.training.encoder_registry import ENCODERS, check_encoder, width_of
+from gedi.training.encoder_registry import ENCODERS, check_encoder, threads_for, width_of
 
 ALWAYS_ENOUGH, LOOKS = 100_000, 4  # see `enough_rows`
 RESOLUTION_ROWS = 5_000  # most rows that the resolution is measured on
@@ -44,6 +45,7 @@ class Prepared:
     words: Sequence[Sequence[int]] = ()  # feature indices of every category
     table: TableRecipe | None = None  # how the rows were made from the columns of a table
     typical: torch.Tensor | None = None  # scaled rows that gaps of new ones are filled from, if the table has gaps
+    base: Mixture | None = None  # the fitted part of a density that has one
 
 
 def prepare(
@@ -77,7 +79,11 @@ def prepare(
     config = fill_from_data(config, rows, image_shape)
     box = (-1.0, 1.0) if config.scaling == "pixels" else None
     augment = row_augmentation(config.augment, rows, image_shape, box=box, words=words)
-    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, words, table, typical)
+    base = None
+    if "generative" in config.objective:
+        with threads_for(config.net):
+            base = config.objective["generative"].fit_base(rows, config.sampler.data_noise or 0.0)
+    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, words, table, typical, base)
 
 
 def dequantised(rows: Rows, words: Sequence[Sequence[int]]) -> torch.Tensor:
