@@ -82,8 +82,9 @@ def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(o
     assert len(measured["labels"]) == 300 and len(set(measured["labels"])) == 10
 
 
-def test_a_baseline_has_no_image_numbers():
-    assert of_image_fit(SVHN, None, CellData(*[np.zeros((1, 1))] * 3)) == {}
+def test_without_a_model_the_pixels_are_probed(monkeypatch):
+    monkeypatch.setattr(image_cells, "of_representation", lambda cell, model, data: {"probe": model})
+    assert of_image_fit(SVHN, None, CellData(*[np.zeros((1, 1))] * 3)) == {"probe": None}
 
 
 def test_a_diverged_fit_gets_no_numbers_of_the_raw_rows(monkeypatch):

@@ -103,11 +103,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("table-digits", "table_digits_mnist_methods_one_step", laptop_seeds=5),
         Experiment("table-mnist", "table_digits_mnist_methods_one_step"),
         Experiment("table-foreign", "table_foreign", laptop_seeds=3),
-        Experiment("table2", "table2_3_probe_fid_ood"),
-        Experiment("table3", "table2_3_probe_fid_ood"),
-        Experiment("table-probe", "table2_3_probe_fid_ood"),
-        Experiment("table-fid", "table2_3_probe_fid_ood"),
-        Experiment("table-ood", "table2_3_probe_fid_ood"),
+        Experiment("table2", "table2_3_probe_fid_ood", laptop_seeds=3),
+        Experiment("table3", "table2_3_probe_fid_ood", laptop_seeds=3),
+        Experiment("table-probe", "table2_3_probe_fid_ood", laptop_seeds=3),
+        Experiment("table-fid", "table2_3_probe_fid_ood", laptop_seeds=3),
+        Experiment("table-ood", "table2_3_probe_fid_ood", laptop_seeds=3),
         Experiment("table-nesy", "table_nesy", laptop_seeds=5),
         Experiment("table-methods", "table_digits_mnist_methods_one_step"),
         Experiment("table-one-step", "table_digits_mnist_methods_one_step", laptop_seeds=5),
@@ -118,7 +118,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("table-mixed", "table_mixed", laptop_seeds=3),
         Experiment("table-clustering", "table_clustering_anomaly", takes_data=True),
         Experiment("table-verdict", "table_verdict", laptop_seeds=2, takes_data=True),
-        Experiment("table-anomaly", "table_clustering_anomaly", takes_data=True),
+        Experiment("table-anomaly", "table_clustering_anomaly", laptop_seeds=5, takes_data=True),
     )
 }
 

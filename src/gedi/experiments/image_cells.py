@@ -59,7 +59,11 @@ ABLATIONS = {
     "no-nf": Row("no NF", "gedi", "no NF + one encoder"),
     "with-nf": Row("with L_NF", "gedi", "with L_NF + one encoder"),
 }
-ROWS = {method: Row(METHOD_NAMES[method], method) for method in COMPARED_METHODS} | ABLATIONS
+CONTROLS = {  # of our default
+    "no-density": Row("no density", "gedi", "no density"),
+    "no-contrastive": Row("no contrastive term", "gedi", "no contrastive term"),
+}
+ROWS = {method: Row(METHOD_NAMES[method], method) for method in COMPARED_METHODS} | ABLATIONS | CONTROLS
 BASELINE_ROWS = {"kmeans": Row("k-means of pixels", "kmeans"), UNTRAINED: Row(METHOD_NAMES[UNTRAINED], UNTRAINED)}
 
 
@@ -122,9 +126,9 @@ def measure_images(cell: Cell, *, out: Path) -> Measured:
 
 
 def of_image_fit(cell: Cell, model: TrainedModel | None, data: CellData, *, picture: Path | None = None) -> Measured:
-    """All numbers of the five image tables; none without a model. ``picture`` is where samples are drawn."""
+    """All numbers of the five image tables; without a model, probes of the pixels. Samples are drawn in ``picture``."""
     if model is None:
-        return {}
+        return of_representation(cell, None, data)
     numbers = of_representation(cell, model, data, replace_clusters=not model.has_clusters)
     samples = drawn(cell, model, data)
     if picture is not None:

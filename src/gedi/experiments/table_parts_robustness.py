@@ -42,6 +42,10 @@ VARIANTS = (
     "with L_NF",
     "no neighbours",
     "Sinkhorn instead of the prior",
+    "prior on a sphere",
+    "half the prior",
+    "no neutral head",
+    "no learned neighbours",
     "random heads only",
     "starts alone",
     "no anchor",
@@ -78,7 +82,10 @@ def table_parts(request: Request) -> Outcome:
             "Compare it with 'two encoders', where the density keeps learning.",
             "with L_NF: Eqs. 6-7 with weight 1, as means over samples and dimensions; the default has no L_NF. "
             "Sinkhorn instead of the prior: equal cluster sizes in every batch, with prototypes on a projector's "
-            "sphere.",
+            "sphere. prior on a sphere: the default's loss on those prototypes, at their temperature of 0.1. half the "
+            "prior: weight 1 instead of 2.",
+            "no neutral head: cluster heads train the encoder while they compete. no learned neighbours: views use "
+            "neighbours of the input to the end.",
             "random heads only: no start competes, as in the paper. starts alone: no head begins at random. no "
             "anchor: a start that wins is not learned, except for its cluster sizes. no step 1: the density starts to "
             "learn in step 2.",

@@ -209,6 +209,45 @@ def no_anchor(config: TrainingConfig) -> None:
     config.heads = replace(config.heads, anchor=0.0)
 
 
+def no_neutral(config: TrainingConfig) -> None:
+    """No neutral head: while cluster heads compete, they train the encoder themselves."""
+    config.heads = replace(config.heads, neutral=0)
+
+
+def no_learned(config: TrainingConfig) -> None:
+    """Neighbours are those of the input to the end; they are not searched again in the representation."""
+    config.augment.learned = False
+
+
+def no_contrastive(config: TrainingConfig) -> None:
+    """No contrastive term, if there is one: the neutral head and the density train the encoder."""
+    config.objective.pop("contrastive", None)
+
+
+def half_prior(config: TrainingConfig) -> None:
+    """Half the weight of the prior on cluster sizes."""
+    prior = _term(config, "clustering")
+    config.objective["clustering"] = replace(prior, prior=prior.prior / 2)
+
+
+def prior_on_sphere(config: TrainingConfig) -> None:
+    """The prior as it is, but on SwAV's heads: prototypes on a projector's sphere, at SwAV's temperature."""
+    config.objective["clustering"] = replace(_term(config, "clustering"), tau=0.1)
+    config.net.head = "projector"
+
+
+def equal_weights(config: TrainingConfig) -> None:
+    """The paper's terms as means over a batch, each with weight 1."""
+    config.objective["clustering"] = replace(_term(config, "clustering"), weight=1.0, dam=1.0)
+    embedding = _term(config, "negative_free")
+    config.objective["negative_free"] = replace(embedding, weight=1 / config.step2.batch_size)
+
+
+def short_step2(config: TrainingConfig) -> None:
+    """A short step 2 with small steps, which ends before it can leave what it has found."""
+    config.step2.iterations, config.step2.learning_rate = min(150, config.step2.iterations), 3e-4
+
+
 def _term(config: TrainingConfig, family: str) -> Any:
     """The term of a family that a variant changes."""
     if family not in config.objective:
@@ -237,6 +276,13 @@ VARIANT_CHANGES: dict[str, Change] = {
     "random heads only": _random_heads,
     "starts alone": starts_alone,
     "no anchor": no_anchor,
+    "no neutral head": no_neutral,
+    "no learned neighbours": no_learned,
+    "no contrastive term": no_contrastive,
+    "half the prior": half_prior,
+    "prior on a sphere": prior_on_sphere,
+    "weights 1": equal_weights,
+    "short step 2": short_step2,
     "no step 1": no_step1,
 }
 
