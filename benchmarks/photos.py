@@ -39,8 +39,8 @@ NOTES = [
     "learn from the labels of the training images after the fit. k-means is run on the pixels.",
     "CIFAR-100: 20 clusters, compared with its 20 superclasses.",
     "AUROC by typicality: test images against those of the other data sets.",
-    "keeps its class: the share of test images that a small net, trained with labels, calls the same at the end of a DAM "
-    "walk; in brackets, after a step of the same length in a random direction.",
+    "keeps its class: the share of test images that a small net, trained with labels, calls the same at the end of a "
+    "DAM walk; in brackets, after a step of the same length in a random direction.",
     "On one core, while other work was running; 'minutes' is wall time.",
 ]
 WALKED = 500  # test images
