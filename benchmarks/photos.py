@@ -93,6 +93,7 @@ def measured(data: str, model: TrainedModel, seed: int, picture: Path | None = N
         "seed": seed,
         "iterations": {name: stage["iterations"] for name, stage in model.results["stages"].items()},
         "seconds": model.results["seconds"],
+        "share of views": model.results["cost"]["data"] / model.results["seconds"],
         **clustering_scores(y_test, model.predict(x_test)),
         "probe": linear_probe(h, y, h_test, y_test),
         "knn": knn_accuracy(h, y, h_test, y_test),
