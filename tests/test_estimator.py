@@ -125,7 +125,7 @@ def test_probabilities_sum_to_one_and_their_largest_is_the_prediction(fitted):
 def test_one_row_gets_the_same_answer_alone_and_among_others(fitted):
     places = range(0, 120, 7)
     assert [fitted.predict(X[[i]])[0] for i in places] == fitted.predict(X)[::7].tolist()
-    for answer in (fitted.predict_proba, fitted.score_samples, fitted.transform, fitted.ood_score):
+    for answer in (fitted.predict_proba, fitted.score_samples, fitted.transform, fitted.typicality, fitted.ood_score):
         alone = np.concatenate([answer(X[[i]]) for i in places])
         np.testing.assert_allclose(alone, answer(X)[::7], atol=1e-9, rtol=0)
 
@@ -166,6 +166,11 @@ def test_embeddings_of_prototypes_lie_on_the_unit_sphere():
 
 def test_data_is_denser_than_what_is_far_away(fitted):
     assert fitted.score_samples(X).min() > fitted.score_samples(FAR).max()
+
+
+def test_what_is_far_away_is_not_typical(fitted):
+    typical, far = fitted.typicality(X), fitted.typicality(FAR)
+    assert typical.shape == (120,) and (typical <= 0).all() and far.max() < typical.min()
 
 
 def test_the_ood_score_is_finite_and_never_positive(fitted):
@@ -212,7 +217,7 @@ def test_a_saved_model_gives_the_same_answers(fitted, tmp_path):
     fitted.save(tmp_path / "run")
     again = GEDI.load(tmp_path / "run")
     assert again.n_clusters == 2 and again.n_features_in_ == 2
-    for name in ("predict", "predict_proba", "transform", "score_samples", "ood_score"):
+    for name in ("predict", "predict_proba", "transform", "score_samples", "typicality", "ood_score"):
         assert np.array_equal(getattr(again, name)(X), getattr(fitted, name)(X)), name
     assert np.array_equal(again.sample(5), fitted.sample(5))
 

@@ -64,7 +64,7 @@ def online(tmp_path, monkeypatch):
 def test_a_model_survives_upload_and_download(model, online):
     assert model.push_to_hub("me/moons", private=True, token="t", commit_message="m").startswith("https://hub.example")
     again = GEDI.from_pretrained("me/moons", revision="v1", token="t")
-    for name in ("predict", "predict_proba", "transform", "score_samples", "ood_score"):
+    for name in ("predict", "predict_proba", "transform", "score_samples", "typicality", "ood_score"):
         assert np.array_equal(getattr(again, name)(X), getattr(model, name)(X)), name
     assert again.n_features_in_ == 2 and again.n_clusters == 2
     calls = dict(online.calls)

@@ -110,7 +110,9 @@ def build_parser() -> Parser:
     model.add_argument("--n-clusters", type=clusters, default=AUTO, metavar="C", help=help)
     named(model, "method", METHODS, "what to train (default: gedi); see gedi methods", default="gedi")
     named(model, "preset", PRESETS, PRESET)
-    help = "leave this share of the rows, the least typical ones, outside all clusters (cluster -1; default: 0)"
+    help = (
+        "leave this share of the rows, those with the lowest log density, outside all clusters (cluster -1; default: 0)"
+    )
     model.add_argument("--outliers", type=share, default=0.0, metavar="SHARE", help=help)
     model.add_argument("--minutes", type=minutes, metavar="M", help="train for about M minutes (docs/runs.md)")
     model.add_argument("--constraint", metavar="FILE", help="rule that consecutive rows must satisfy (docs/logic.md)")
@@ -132,9 +134,8 @@ def build_parser() -> Parser:
     hardware_flags(resume, defaults=False)
 
     example = "gedi predict run rows.csv --out p.csv"
-    predict = command(
-        "predict", run_predict, "write each row's cluster, probability, log density and OOD score", example
-    )
+    summary = "write each row's cluster, probability, log density, typicality and OOD score"
+    predict = command("predict", run_predict, summary, example)
     predict.add_argument("model", metavar="RUN", help=RUN)
     predict.add_argument("data", metavar="DATA", help=NEW_DATA_HELP)
     predict.add_argument("--out", required=True, metavar="FILE", help=".csv, .parquet or .npz")

@@ -195,15 +195,28 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         return self._model().transform(self._rows(X))
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Unnormalised log density; higher is more typical. Untrained in methods without a density."""
+        """Unnormalised log density; higher is more likely. Untrained in methods without a density.
+
+        To tell foreign rows from your own, use ``typicality`` for images, and ``score_samples`` or
+        ``gedi.evaluation.outlier_scores`` for tables. ``ood_score``, the paper's criterion, is only for comparison.
+        """
         return self._model().score_samples(self._rows(X))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of ``score_samples``, as in scikit-learn's density estimators; ``y`` is ignored."""
         return float(self.score_samples(X).mean())
 
+    def typicality(self, X: Any) -> np.ndarray:
+        """How near the terms of log p (the energy and the mixture under it) are to those of the training rows.
+
+        Higher is more typical; 0 is the most. Each term counts by its distance from its median over the training rows,
+        in standard deviations. It is the score for foreign images: these may have a higher log p than your own.
+        Methods without a density have no typicality, nor have runs saved before gedi 0.2.0: this raises a RunError.
+        """
+        return self._model().typicality(self._rows(X))
+
     def ood_score(self, X: Any) -> np.ndarray:
-        """-||d log p / dx||; higher is more in-distribution. Untrained in methods without a density."""
+        """-||d log p / dx||, the paper's criterion; higher is more in-distribution. Untrained without a density."""
         return self._model().ood_score(self._rows(X))
 
     def sample(self, n_samples: int = 1, *, random_state: int = 0) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 from rich.console import Console
+from safetensors.torch import load_file, save_file
 
 import gedi as package
 from gedi import GEDI, runs
@@ -171,7 +172,7 @@ def test_predict_writes_a_csv_of_all_rows(home, tmp_path, gedi):
     assert gedi("predict", home / "run", home / "rows.csv", "--out", tmp_path / "p.csv") == 0
     with (tmp_path / "p.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["cluster", "probability", "log_density", "ood_score"]
+    assert list(rows[0]) == ["cluster", "probability", "log_density", "typicality", "ood_score"]
     model = runs.load(home / "run")
     assert [int(row["cluster"]) for row in rows] == model.predict(
         np.loadtxt(home / "rows.csv", delimiter=",", skiprows=1)
@@ -199,7 +200,7 @@ def test_a_run_without_a_density_is_not_asked_for_one(home, tmp_path, capsys, ge
     assert "nothing to sample from" in capsys.readouterr().err and not (tmp_path / "s.npz").exists()
     for name in ("p.npz", "p.csv"):
         assert gedi("predict", run, home / "rows.csv", "--out", tmp_path / name) == 0
-        assert capsys.readouterr().err.count("log_density and ood_score are left out") == 1
+        assert capsys.readouterr().err.count("log_density, typicality and ood_score are left out") == 1
     assert np.load(tmp_path / "p.npz").files == ["cluster", "probability"]
     assert (tmp_path / "p.csv").read_text().splitlines()[0] == "cluster,probability"
     assert gedi("eval", run, home / "rows.csv", "--ood", home / "rows.csv") == 0
@@ -220,7 +221,23 @@ def test_eval_prints_json(home, capsys, gedi):
     assert gedi("eval", home / "run", home / "labelled.csv", "--ood", home / "foreign.csv") == 0
     scores = json.loads(capsys.readouterr().out)
     assert scores["rows"] == 40 and 0 <= scores["nmi"] <= 1
-    assert all(0 <= scores["ood"][name] <= 1 for name in ("auroc_gradient", "auroc_log_density"))
+    names = ("auroc_gradient", "auroc_log_density", "auroc_typicality")
+    assert all(0 <= scores["ood"][name] <= 1 for name in names)
+
+
+def test_a_run_of_an_older_version_has_no_typicality_and_says_so(home, tmp_path, capsys, gedi):
+    run = shutil.copytree(home / "run", tmp_path / "run")
+    tensors = load_file(run / "model.safetensors")
+    del tensors["density.typical_parts"]
+    save_file(tensors, run / "model.safetensors")
+    capsys.readouterr()
+    assert gedi("predict", run, home / "rows.csv", "--out", tmp_path / "p.npz") == 0
+    assert "older version of gedi: typicality is left out" in capsys.readouterr().err
+    assert np.load(tmp_path / "p.npz").files == ["cluster", "probability", "log_density", "ood_score"]
+    assert gedi("eval", run, home / "rows.csv", "--ood", home / "foreign.csv") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["ood"].keys() == {"data", "auroc_gradient", "auroc_log_density"}
+    assert "auroc_typicality is left out" in err
 
 
 def test_eval_without_labels_has_no_nmi(home, capsys, gedi):
@@ -287,8 +304,8 @@ def test_predict_in_blocks_agrees_with_predict_at_once(home, tmp_path, gedi, mon
     assert gedi("predict", home / "run", tmp_path / "rows.npy", "--out", tmp_path / "p.npz", "--embed") == 0
     answers = np.load(tmp_path / "p.npz")
     assert np.array_equal(answers["cluster"], model.predict(x))
-    for name, said in {"log_density": model.score_samples(x), "ood_score": model.ood_score(x)}.items():
-        np.testing.assert_allclose(answers[name], said, atol=1e-9, rtol=0)
+    for name, answer in {"log_density": "score_samples", "typicality": "typicality", "ood_score": "ood_score"}.items():
+        np.testing.assert_allclose(answers[name], getattr(model, answer)(x), atol=1e-9, rtol=0)
     np.testing.assert_allclose(answers["embedding_1"], model.transform(x)[:, 1], atol=1e-9, rtol=0)
 
 

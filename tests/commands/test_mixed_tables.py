@@ -17,7 +17,7 @@ from gedi import runs
 from gedi.data.customers import customers
 from gedi.errors import RunError
 
-ANSWERS = ["cluster", "probability", "log_density", "ood_score"]
+ANSWERS = ["cluster", "probability", "log_density", "typicality", "ood_score"]
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ class Oracle:
     """Stands in for a model of images: enc(x) is the class; log p falls with the distance from their brightness."""
 
     has_clusters = has_density = True
+    typical_parts = torch.tensor([[0.0], [1.0]])
     config = preset("smoke", n_features=2)
 
     def __init__(self, x):
@@ -38,8 +39,8 @@ class Oracle:
     def score_samples(self, x):
         return -np.abs(x.mean(1) - self.brightness)
 
-    def log_density_parts(self, x):
-        return self.score_samples(x)[:, None]
+    def typicality(self, x):
+        return self.score_samples(x)
 
     def rows_of(self, chains):
         return self.scaler.inverse(chains.numpy())

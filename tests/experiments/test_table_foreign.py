@@ -45,13 +45,16 @@ def test_every_kind_is_scored_by_the_sum_and_by_each_term(images, monkeypatch):
         def log_density_parts(self, x):
             return np.stack([-x.mean(1), np.zeros(len(x))], axis=1)
 
+        def typicality(self, x):
+            return -np.abs(x.mean(1) - 32)
+
     monkeypatch.setattr(table_foreign, "known_datasets", lambda: [])
     monkeypatch.setattr(table_foreign, "of_representation", lambda *_: {"probe": 1.0})
     dark = images // 4
     found = table_foreign._of_mnist(Cell("mnist", 10), Dark(), CellData(dark, dark, np.zeros(30, dtype=int)))
     assert found["probe"] == 1.0
     assert found["auroc by log_p, inverted"] == found["auroc by energy, inverted"] == 1.0
-    assert found["auroc by mixture, inverted"] == 0.5
+    assert found["auroc by mixture, inverted"] == 0.5 and found["auroc by typicality, inverted"] == 1.0
     assert found["auroc by log_p, shuffled patches"] == pytest.approx(0.5, abs=0.05)
     assert not any("SVHN" in name for name in found)
 

@@ -19,6 +19,7 @@ MODEL, MANIFEST = "model.safetensors", "checkpoint.json"
 
 CHOSEN = "net.clusters.chosen"
 W, VAR = "net.energy_head.weight", "net.nf_projector.layers.1.running_var"
+PARTS = "density.typical_parts"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,10 @@ W, VAR = "net.energy_head.weight", "net.nf_projector.layers.1.running_var"
         (lambda t: t.update({CHOSEN: torch.tensor(4)}), "chosen head does not exist"),
         (lambda t: t.update({CHOSEN: torch.tensor(-1)}), "chosen head does not exist"),
         (lambda t: t.pop(CHOSEN), "lacks"),
+        (lambda t: t.update({PARTS: t[PARTS].float()}), "torch.float32"),
+        (lambda t: t.update({PARTS: t[PARTS].repeat(1, 2)}), r"\[2, 2\]"),
+        (lambda t: t.update({PARTS: t[PARTS] * math.nan}), "not finite"),
+        (lambda t: t.update({PARTS: t[PARTS] * 0}), "not positive"),
     ],
 )
 def test_weights_are_those_the_settings_imply(folder, refused, edit, why):

@@ -6,6 +6,7 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from gedi import runs
 from gedi.errors import RunError
@@ -34,9 +35,22 @@ def test_a_model_is_read_back_bit_by_bit(fitted, folder, blobs):
     assert torch.equal(fitted.chains, again.chains)
     assert again.config == fitted.config
     assert (again.n_clusters, again.seed, again.n_features) == (2, 0, 2)
-    for method in ("predict", "predict_proba", "transform", "score_samples", "ood_score"):
+    for method in ("predict", "predict_proba", "transform", "score_samples", "typicality", "ood_score"):
         assert np.array_equal(getattr(again, method)(blobs), getattr(fitted, method)(blobs)), method
     assert np.array_equal(again.sample(5, seed=1), fitted.sample(5, seed=1))
+
+
+def test_a_folder_of_an_older_version_gives_all_answers_but_typicality(folder, fitted, blobs, tmp_path, refused):
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["density.typical_parts"]
+    save_file(tensors, folder / "model.safetensors")
+    old = runs.load(folder)
+    assert np.array_equal(old.score_samples(blobs), fitted.score_samples(blobs))
+    with refused(RunError, match="an older version of gedi, without typicality: fit it again"):
+        old.typicality(blobs)
+    with runs.claimed(tmp_path / "again") as again:
+        runs.save(old, again)
+    assert runs.load(again).typical_parts is None
 
 
 def test_history_is_json_lines(fitted, folder):

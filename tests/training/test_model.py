@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from gedi.errors import DataError
+from gedi.errors import DataError, RunError
 from gedi.nets import MLPEncoder
+from gedi.training.build import prepare
 from gedi.training.config import override
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared, fit_rows
 from gedi.training.methods import with_method
+from gedi.training.model import MOST_TYPICAL
 
-ANSWERS = ("predict_proba", "transform", "score_samples", "ood_score")
+ANSWERS = ("predict_proba", "transform", "score_samples", "typicality", "ood_score")
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
@@ -78,3 +80,96 @@ def test_probabilities_of_protocpc_have_its_temperature(blobs, tiny):
     model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
     scores = model._frozen.scores(torch.from_numpy(model.scaler.transform(blobs)))
     torch.testing.assert_close(torch.from_numpy(model.predict_proba(blobs)).float(), torch.softmax(scores / 0.5, dim=1))
+
+
+# ---- typicality ----
+
+TWO_TERMS = {"objective.generative.kind": "denoising", "objective.generative.components": 2}  # log p has two terms
+OWN = np.random.default_rng(1).normal([-3.0, 20.0], [2.0, 0.5], (501, 2))  # terms of log p of training rows
+
+
+@pytest.fixture
+def judge(fitted, monkeypatch):
+    """A function: typicality of rows whose terms of log p are these, for training rows with terms ``own``."""
+
+    def typicality(terms, own=OWN):
+        model = replace(fitted)
+        monkeypatch.setattr(type(model), "_blocks", lambda *_: own)
+        model.set_typical_parts(torch.zeros(len(own), 2))
+        monkeypatch.setattr(model, "log_density_parts", lambda x: np.asarray(terms))
+        return model.typicality(np.zeros((len(terms), 2)))
+
+    return typicality
+
+
+def test_the_most_typical_row_has_the_medians_of_all_terms(judge):
+    assert judge([np.median(OWN, axis=0)]) == [0.0]
+    assert (judge(OWN) <= 0).all()
+
+
+def test_typicality_falls_on_both_sides_of_a_median_in_standard_deviations(judge):
+    median, deviation = np.median(OWN, axis=0), OWN.std(axis=0)
+    for j in range(2):
+        away = np.arange(5)[:, None] * np.eye(2)[j] * deviation
+        np.testing.assert_allclose(judge(median + away), -np.arange(5), atol=1e-9)
+        np.testing.assert_allclose(judge(median - away), -np.arange(5), atol=1e-9)
+    np.testing.assert_allclose(judge([median + [3, -4] * deviation]), [-5])  # terms do not offset each other
+
+
+def test_typicality_does_not_depend_on_the_origin_and_unit_of_a_term(judge):
+    terms = np.random.default_rng(2).normal(size=(20, 2)) * 30
+    for shift, unit in (([7.0, 0.0], [1.0, 1.0]), ([0.0, -100.0], [1.0, 50.0]), ([3.0, 3.0], [-0.01, 2.0])):
+        np.testing.assert_allclose(judge(terms * unit + shift, OWN * unit + shift), judge(terms), rtol=1e-9)
+
+
+def test_a_constant_term_and_rows_with_an_infinite_log_p_do_no_harm(judge):
+    constant = np.column_stack([OWN[:, 0], np.full(len(OWN), 2.0)])
+    assert np.isfinite(judge(constant, constant)).all()
+    broken = np.vstack([OWN, [[-np.inf, 0.0]]])
+    np.testing.assert_array_equal(judge(OWN, broken), judge(OWN))
+    assert judge([[-np.inf, 0.0]], broken) == [-np.inf]
+
+
+@pytest.mark.parametrize(("changes", "terms"), [({}, 1), (TWO_TERMS, 2)])
+def test_the_terms_are_measured_over_the_training_rows(blobs, tiny, changes, terms):
+    model = fit_rows(blobs, n_clusters=2, config=override(tiny(), changes), seed=0)
+    parts = model.log_density_parts(blobs)
+    np.testing.assert_array_equal(model.typical_parts, [np.median(parts, axis=0), parts.std(axis=0)])
+    assert parts.shape == (len(blobs), terms)
+    foreign = blobs + [1000.0, -1000.0]
+    assert model.typicality(blobs).min() > model.typicality(foreign).max()
+
+
+def test_at_most_a_fixed_number_of_rows_is_read_in_blocks_and_evenly_spaced(fitted):
+    seen = []
+
+    class Watched:
+        def __len__(self):
+            return 3 * MOST_TYPICAL
+
+        def __getitem__(self, places):
+            seen.append(places)
+            return torch.stack([places / (3 * MOST_TYPICAL), torch.zeros(len(places))], dim=1)
+
+    replace(fitted).set_typical_parts(Watched())
+    assert torch.equal(torch.cat(seen), torch.arange(0, 3 * MOST_TYPICAL, 3))
+    assert max(map(len, seen)) <= fitted.net.encoder.rows_at_once
+
+
+def test_categories_are_measured_without_the_noise_that_training_adds(tiny):
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    rows[:, 1] = rows[:, 0] > 0
+    rows[:, 2] = 1 - rows[:, 1]  # a category, one-hot
+    ready = prepare(rows, tiny(), 2, words=[[1, 2]])
+    assert not torch.equal(ready.rows[:], ready.plain[:])
+    model = fit_prepared(ready, seed=0)
+    np.testing.assert_allclose(model.typical_parts[0], np.median(model.log_density_parts(rows), axis=0))
+
+
+def test_without_the_typical_parts_the_error_says_why(fitted, blobs, tiny):
+    with pytest.raises(RunError, match="an older version of gedi, without typicality: fit it again"):
+        replace(fitted, typical_parts=None).typicality(blobs)
+    swav = fit_rows(blobs, n_clusters=2, config=with_method(tiny(), "swav"), seed=0)
+    assert swav.typical_parts is None
+    with pytest.raises(RunError, match="trained without a density"):
+        swav.typicality(blobs)

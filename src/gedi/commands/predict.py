@@ -34,7 +34,9 @@ def run_predict(args: argparse.Namespace) -> None:
     )
     rows, shape = 0, model.image_shape
     if not model.has_density:
-        say(err, f"{args.model} was trained without a density: log_density and ood_score are left out")
+        say(err, f"{args.model} was trained without a density: log_density, typicality and ood_score are left out")
+    elif model.typical_parts is None:
+        say(err, f"{args.model} was saved by an older version of gedi: typicality is left out; fit again to have it")
     with new_table(path) as write:
         for part in data.parts:
             block = check_block(part.x, rows, n_features=model.n_features, name=args.data, image_shape=shape)
@@ -45,11 +47,14 @@ def run_predict(args: argparse.Namespace) -> None:
 
 
 def prediction_columns(model: TrainedModel, rows: np.ndarray, *, embed: bool = False) -> dict[str, np.ndarray]:
-    """The model's answers for rows, one column each; log_density and ood_score only if a density was trained."""
+    """The model's answers for rows, one column each; scores only if a density was trained."""
     probability = model.predict_proba(rows)
     columns = {"cluster": probability.argmax(1), "probability": probability.max(1)}
     if model.has_density:
-        columns |= {"log_density": model.score_samples(rows), "ood_score": model.ood_score(rows)}
+        columns["log_density"] = model.score_samples(rows)
+        if model.typical_parts is not None:
+            columns["typicality"] = model.typicality(rows)
+        columns["ood_score"] = model.ood_score(rows)
         columns["cluster"] = model.leave_out(columns["cluster"], columns["log_density"])
     if embed:
         columns |= {f"embedding_{i}": column for i, column in enumerate(model.transform(rows).T)}
@@ -142,6 +147,8 @@ def run_eval(args: argparse.Namespace) -> None:
         if args.ood:
             _, foreign = load_checked(model, args.ood, **options)
             scores["ood"] = {"data": args.ood} | ood_scores(model, rows, foreign)
+            if model.typical_parts is None:
+                say(err, f"{args.model} was saved by an older version of gedi: auroc_typicality is left out")
     sys.stdout.write(json.dumps(scores, indent=2) + "\n")
 
 

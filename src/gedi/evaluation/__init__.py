@@ -12,7 +12,7 @@ from gedi.evaluation.agreement import (
     nmi_batch64,
     sgd_probe,
 )
-from gedi.evaluation.ood import auroc, density_scores, foreign_rows, ood_scores, outlier_scores, tail_scores, typicality
+from gedi.evaluation.ood import auroc, density_scores, foreign_rows, ood_scores, outlier_scores, tail_scores
 from gedi.evaluation.samples import (
     Recogniser,
     feature_frechet,

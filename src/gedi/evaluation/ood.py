@@ -25,24 +25,16 @@ def auroc(own: ArrayLike, foreign: ArrayLike) -> float:
     return float(roc_auc_score(is_own, rankdata(scores)))  # only the order matters, and the rank of inf is finite
 
 
-def typicality(parts: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """How close the terms of log p, [n, terms], are to those of own data; higher is more typical, 0 is most.
-
-    Foreign images may also be too likely to be data, and a term of log p that is too low may be offset by one that is
-    too high. So each term counts by its distance from the median, in standard deviations of own data.
-    """
-    distances = (parts - np.median(own, axis=0)) / np.maximum(own.std(axis=0), 1e-12)
-    return -np.linalg.norm(distances, axis=1)
-
-
 def ood_scores(model: Any, own: np.ndarray, foreign: np.ndarray) -> dict[str, float]:
-    """AUROC of the paper's criterion, -||d log p / dx||, of log p itself, and of how typical its terms are."""
-    parts, foreign_parts = model.log_density_parts(own), model.log_density_parts(foreign)
-    return {
-        "auroc_gradient": auroc(model.ood_score(own), model.ood_score(foreign)),
-        "auroc_log_density": auroc(parts.sum(1), foreign_parts.sum(1)),
-        "auroc_typicality": auroc(typicality(parts, parts), typicality(foreign_parts, parts)),
-    }
+    """AUROC of the paper's criterion, -||d log p / dx||, of log p itself, and of typicality, if the model has it.
+
+    ``model`` is a `TrainedModel`. For images use typicality, for tables log p or `outlier_scores`; the paper's
+    criterion is only for comparison.
+    """
+    scores = {"gradient": model.ood_score, "log_density": model.score_samples}
+    if model.typical_parts is not None:
+        scores["typicality"] = model.typicality
+    return {f"auroc_{name}": auroc(score(own), score(foreign)) for name, score in scores.items()}
 
 
 def density_scores(model: Any, rows: np.ndarray, *, seed: int = 0) -> dict[str, float]:

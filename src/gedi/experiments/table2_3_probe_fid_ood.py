@@ -159,7 +159,7 @@ def table_ood(request: Request) -> Outcome:
     notes = [
         "AUROC: the probability that a test image of the training data's kind scores higher than one of the other data "
         "set: by s(x) = -||d log p / dx||, the paper's criterion; by log p; and by typicality, how near the terms of "
-        f"log p (energy and mixture) are to their medians over its own test images. At most {SCORED:,} images of each.",
+        f"log p (energy and mixture) are to their medians over the training images. At most {SCORED:,} images of each.",
         "Barlow and SwAV train no density: theirs is an untrained energy head on a trained encoder.",
         NOTE_ROWS,
     ]

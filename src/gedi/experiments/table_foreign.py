@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gedi.data import known_datasets, load
-from gedi.evaluation.ood import auroc, typicality
+from gedi.evaluation.ood import auroc
 from gedi.experiments import Outcome, Request
 from gedi.experiments.cell_fits import SCORED, flat, measure_cell, of_representation, some
 from gedi.experiments.cells import Cell, CellData, Measured
@@ -100,7 +100,7 @@ def _of_mnist(cell: Cell, model: TrainedModel | None, data: CellData) -> Measure
     if model is None or not model.has_density:
         return numbers
     images, rng = some(data.x_test, SCORED, cell.seed), np.random.default_rng(cell.seed)
-    own = model.log_density_parts(flat(images))
+    own, typical = model.log_density_parts(flat(images)), model.typicality(flat(images))
     for name, make in FOREIGN.items():
         if not len(made := make(images, rng)):
             continue
@@ -109,7 +109,7 @@ def _of_mnist(cell: Cell, model: TrainedModel | None, data: CellData) -> Measure
             "log_p": (own.sum(1), parts.sum(1)),
             "energy": (own[:, 0], parts[:, 0]),
             "mixture": (own[:, -1], parts[:, -1]),
-            "typicality": (typicality(own, own), typicality(parts, own)),
+            "typicality": (typical, model.typicality(flat(made))),
         }
         numbers |= {_named(score, name): auroc(*values) for score, values in scores.items()}
     return numbers

@@ -40,13 +40,14 @@ class Density(nn.Module, ABC):
     """
 
     reads_heads: ClassVar[bool] = False
+    n_parts = 1  # how many terms log p is the sum of
 
     @abstractmethod
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
         """log p(x) up to a constant, one value per sample: a function of x alone, not of the rest of its batch."""
 
     def parts(self, x: torch.Tensor) -> torch.Tensor:
-        """The terms that log p is the sum of, [n, terms]."""
+        """The terms that log p is the sum of, [n, n_parts]."""
         return self.log_density(x)[:, None]
 
     def score(self, x: torch.Tensor) -> torch.Tensor:
@@ -104,6 +105,7 @@ class UnnormalisedDensity(Density):
     def __init__(self, support: Support | None, base: Mixture | None = None) -> None:
         super().__init__()
         self.base = base
+        self.n_parts = 1 if base is None else 2
         self.register_buffer("low", None if support is None else support[0].clone())
         self.register_buffer("high", None if support is None else support[1].clone())
 

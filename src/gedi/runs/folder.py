@@ -192,6 +192,8 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
     tensors |= {"sampler.chains": model.chains, "sampler.low": model.box.low, "sampler.high": model.box.high}
     if model.typical is not None:
         tensors[layout.TYPICAL_TENSOR] = model.typical
+    if model.typical_parts is not None:
+        tensors[layout.PARTS_TENSOR] = model.typical_parts
     try:
         replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
         replace_text(folder / METRICS, _json_lines(model.history))
@@ -238,6 +240,8 @@ def load(folder: str | Path) -> TrainedModel:
     wanted = layout.model_layout(net, n_features, table)
     most = TEXT_BYTES + sum(spec.nbytes(config.sampler.buffer_size) for spec in wanted.values())
     with open_tensors(folder / MODEL, min(most, layout.MODEL_BYTES)) as file:
+        if layout.PARTS_TENSOR not in file.layout:
+            del wanted[layout.PARTS_TENSOR]
         check_layout(file.layout, wanted)
         tensors = file.read()
         layout.check_values(tensors, net.clusters.n_heads)
@@ -245,6 +249,9 @@ def load(folder: str | Path) -> TrainedModel:
         typical = tensors.pop(layout.TYPICAL_TENSOR, None)
         if typical is not None and not len(typical):
             raise ValueError("it has no rows to fill gaps from")
+        typical_parts = tensors.pop(layout.PARTS_TENSOR, None)
+        if typical_parts is not None and not bool((typical_parts[1] > 0).all()):
+            raise ValueError("the standard deviations of the terms of log p are not positive")
         if not len(chains) or not bool((low <= high).all()):
             raise ValueError("its sampler has no chains, or a box with low > high")
         box = Box(low, high)
@@ -262,6 +269,7 @@ def load(folder: str | Path) -> TrainedModel:
             table=table,
             words=words,
             typical=typical,
+            typical_parts=typical_parts,
             results=results,
             history=history,
         )

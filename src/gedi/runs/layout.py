@@ -27,6 +27,7 @@ CHECKPOINT_BYTES = 2**34  # two states, each with four copies of the network (mo
 NEVER_NEGATIVE = ("base.variances", "base.rest", "running_var", "exp_avg_sq", "/step")
 F32 = torch.float32
 TYPICAL_TENSOR = "table.typical"  # rows that gaps are filled from, if the table had any
+PARTS_TENSOR = "density.typical_parts"  # what typicality is measured by; runs saved before 0.2.0 have none
 
 # -- settings ---------------------------------------------------------------------------------------------------------
 
@@ -113,9 +114,10 @@ def layout_of(values: Mapping[str, torch.Tensor], prefix: str = "") -> dict[str,
 
 
 def model_layout(net: GediNet, n_features: int, table: TableRecipe | None) -> dict[str, Spec]:
-    """The tensors of model.safetensors."""
+    """The tensors of model.safetensors; only `PARTS_TENSOR` may be missing."""
     side, rows = Spec(F32, (n_features,)), Spec(F32, (None, n_features))
     own = {"sampler.low": side, "sampler.high": side, "sampler.chains": rows}
+    own[PARTS_TENSOR] = Spec(torch.float64, (2, net.density.n_parts))
     if table is not None and table.has_gaps:
         own[TYPICAL_TENSOR] = rows
     return layout_of(net.state_dict(), "net.") | own

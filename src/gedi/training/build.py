@@ -46,6 +46,7 @@ class Prepared:
     table: TableRecipe | None = None  # how the rows were made from the columns of a table
     typical: torch.Tensor | None = None  # scaled rows that gaps of new ones are filled from, if the table has gaps
     base: Mixture | None = None  # the fitted part of a density that has one
+    plain: Rows | None = None  # the rows without the noise on categories: as new rows come; None: there is no noise
 
 
 def prepare(
@@ -74,6 +75,7 @@ def prepare(
     if table is not None and table.has_gaps:
         filled = fill_gaps(np.asarray(rows[:]), table.gaps(x))
         rows, typical = torch.from_numpy(filled), torch.from_numpy(typical_rows(filled))
+    plain = rows if words else None
     if words:
         rows = dequantised(rows, words)
     config = fill_from_data(config, rows, image_shape)
@@ -83,7 +85,7 @@ def prepare(
     if "generative" in config.objective:
         with threads_for(config.net):
             base = config.objective["generative"].fit_base(rows, config.sampler.data_noise or 0.0)
-    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, words, table, typical, base)
+    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, words, table, typical, base, plain)
 
 
 def dequantised(rows: Rows, words: Sequence[Sequence[int]]) -> torch.Tensor:

@@ -64,7 +64,7 @@ def fit_prepared(ready: Prepared, *, seed: int, world: World | None = None, hook
         }
         chains = run.world.gather(state.buffer.chains).cpu()
         net, box = state.net.cpu(), state.buffer.box.cpu()
-        return TrainedModel(
+        model = TrainedModel(
             net=net,
             scaler=ready.scaler,
             config=config,
@@ -79,6 +79,9 @@ def fit_prepared(ready: Prepared, *, seed: int, world: World | None = None, hook
             results=results,
             history=run.journal.history,
         )
+        if model.has_density:
+            model.set_typical_parts(ready.rows if ready.plain is None else ready.plain)
+        return model
 
 
 @torch.no_grad()

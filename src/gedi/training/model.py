@@ -15,9 +15,9 @@ from torch.nn import functional as F
 
 from gedi.data import Scaler, TableRecipe
 from gedi.data.pictures import usual_ends, values_of_bytes
-from gedi.data.scaled_rows import joined
+from gedi.data.scaled_rows import Rows, joined
 from gedi.data.table_rows import fill_gaps
-from gedi.errors import DataError
+from gedi.errors import DataError, RunError
 from gedi.nets import GediNet
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.term import temperature
@@ -26,6 +26,8 @@ from gedi.training.config import TrainingConfig
 from gedi.training.encoder_registry import threads_for, width_of
 from gedi.training.moves import langevin_in_blocks
 from gedi.training.state import TRAINED
+
+MOST_TYPICAL = 10_000  # rows that `TrainedModel.set_typical_parts` looks at
 
 
 @dataclass
@@ -43,6 +45,7 @@ class TrainedModel:
     table: TableRecipe | None = None  # how rows are made from a table's columns; None for arrays and images
     words: Sequence[Sequence[int]] | None = None  # feature indices of every category; None: not recorded (old runs)
     typical: torch.Tensor | None = None  # scaled rows that gaps of a table are filled from, if it had any
+    typical_parts: torch.Tensor | None = None  # of `set_typical_parts`; None: no density, or an old run
     results: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -115,7 +118,7 @@ class TrainedModel:
 
     @property
     def has_density(self) -> bool:
-        """Whether log p was trained at all; without it, `score_samples`, `ood_score` and `sample` mean nothing."""
+        """Whether log p was trained at all; without it, its scores and `sample` mean nothing."""
         return getattr(self.config.objective.get("generative"), "weight", 0.0) > 0
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
@@ -163,12 +166,34 @@ class TrainedModel:
         return self._chunks(x, self._frozen.encoder)
 
     def score_samples(self, x: np.ndarray) -> np.ndarray:
-        """Unnormalised log density; higher is more typical."""
+        """Unnormalised log density; higher is more likely."""
         return self._chunks(x, self._frozen.log_density)
 
     def log_density_parts(self, x: np.ndarray) -> np.ndarray:
         """The terms that log p is the sum of, [n, terms]: the energy and the mixture it stands on, or log p alone."""
         return self._chunks(x, self._frozen.density.parts)
+
+    def typicality(self, x: np.ndarray) -> np.ndarray:
+        """How near the terms of log p are to those of the training rows; higher is more typical, 0 is most.
+
+        Foreign images may be too likely to be data, and a term of log p that is too low may be offset by one that is
+        too high. So each term counts by its distance from its median, in standard deviations.
+        """
+        if self.typical_parts is None:
+            if not self.has_density:
+                raise RunError("This model was trained without a density, so it has no typicality.")
+            raise RunError("This model was saved by an older version of gedi, without typicality: fit it again.")
+        median, deviation = self.typical_parts.numpy()
+        return -np.linalg.norm((self.log_density_parts(x) - median) / deviation, axis=1)
+
+    def set_typical_parts(self, rows: Rows) -> None:
+        """Measure the median and the standard deviation of each term of log p, [2, terms], over scaled rows."""
+        n = min(MOST_TYPICAL, len(rows))
+        places = torch.arange(n) * len(rows) // n
+        parts = self._blocks(lambda some: rows[places[some]], n, self._frozen.density.parts)
+        parts = parts[np.isfinite(parts).all(axis=1)]
+        found = np.stack([np.median(parts, axis=0), np.maximum(parts.std(axis=0), 1e-12)])
+        self.typical_parts = torch.from_numpy(found)
 
     def ood_score(self, x: np.ndarray) -> np.ndarray:
         """-||d log p / dx||, the paper's criterion (Appendix J), in scaled units; higher is more in-distribution."""
@@ -235,7 +260,13 @@ class TrainedModel:
         return fill_gaps(rows, self.table.gaps(x), self.typical.numpy())
 
     def _chunks(self, x: np.ndarray, function: Callable[[torch.Tensor], torch.Tensor]) -> np.ndarray:
-        """Apply a function to all rows, in blocks.
+        """Apply a function to all rows, scaled, in blocks."""
+        return self._blocks(lambda some: torch.from_numpy(self.scaled(x[some])), len(x), function)
+
+    def _blocks(
+        self, read: Callable[[slice], torch.Tensor], n: int, function: Callable[[torch.Tensor], torch.Tensor]
+    ) -> np.ndarray:
+        """Apply a function to n scaled rows, read in blocks.
 
         BLAS rounds differently for different batch sizes. With blocks of one size, the last one padded, a row's answer
         does not depend on the rows around it.
@@ -244,9 +275,9 @@ class TrainedModel:
         size = encoder.rows_at_once
 
         def answer(start: int) -> torch.Tensor:
-            rows = torch.from_numpy(self.scaled(x[start : start + size]))
+            rows = read(slice(start, start + size))
             missing = size - len(rows) if encoder.is_exact else 0
             return function(F.pad(rows, (0, 0, 0, missing)) if missing else rows)[: len(rows)]
 
         with torch.no_grad(), threads_for(self.config.net):
-            return joined(map(answer, range(0, len(x), size)), len(x)).double().numpy()
+            return joined(map(answer, range(0, n, size)), n).double().numpy()
