@@ -46,7 +46,10 @@ def test_the_command_line_leaves_them_out_and_a_run_remembers(tmp_path, monkeypa
         assert sum(line["cluster"] == "-1" for line in csv.DictReader(file)) == 20
 
     page = Path("run/report.html").read_text(encoding="utf-8")
-    assert "Because of --outliers, gedi predict puts the least typical rows (10% of the training data)" in page
+    assert (
+        "Because of --outliers, gedi predict puts the rows with the lowest log density (10% of the training data)"
+        in page
+    )
     model = runs.load("run")
     assert "--outliers 0.1" in rerun_of(Path("run"), {}, model).fit()
     said = answer(find_examples(model, Path("run")), Upload(FAR, ["far", "near"]), "new")

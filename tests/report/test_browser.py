@@ -131,7 +131,7 @@ def test_pointing_at_a_row_shows_its_number_and_values(opened, runs_of_other_col
     hover_until(page, point, label)
     said = label.text_content()
     row = re.match(r"row (\d+)cluster \d+, [>\d.\s\u00a0]+% sure", said)
-    assert row and "typicality (log p)" in said, said
+    assert row and "log density" in said, said
     values = np.loadtxt(table, delimiter=",", skiprows=1)[int(row[1])]
     assert all(f"{name}: {value:.4g}" in said for name, value in zip("bcd", values[1:], strict=True))
 

@@ -31,7 +31,7 @@ from gedi.experiments.tabulate import (
     part,
     tabulate,
 )
-from gedi.report.charts import CUT_OFF, Window, typicality_grid
+from gedi.report.charts import CUT_OFF, Window, density_grid
 from gedi.report.measures import Answers, walk_paths
 from gedi.training.model import TrainedModel
 
@@ -298,7 +298,7 @@ def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
         raise DataError(f"A landscape needs a model with two features; this one has {model.n_features}.")
     answers = Answers(model, np.asarray(x, dtype=np.float64))
     window = plots.square_around(answers.rows, margin=0.3)
-    heights = typicality_grid(answers, window, GRID_OF_PANEL)
+    heights = density_grid(answers, window, GRID_OF_PANEL)
     heights = np.minimum(heights, np.quantile(heights, 0.998))  # one narrow peak must not take all the colours
     clusters, energy, walks, samples = row
 

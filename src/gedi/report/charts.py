@@ -150,7 +150,7 @@ def histograms(scores: dict[str, np.ndarray], title: str, things: str) -> Chart:
     return chart(traces, height=320, xaxis=axis(title), yaxis=axis(f"% of {things}", range=[0, highest]))
 
 
-# ---- two features: clusters over decision regions, typicality, walks and samples ----
+# ---- two features: clusters over decision regions, log density, walks and samples ----
 
 REGIONS = 160  # pixels per side of the decision regions
 GRID_SIDE = 90  # points per side of log p
@@ -175,7 +175,7 @@ def plane_charts(
     regions = _stretched(_regions(answers.model, window), window)
     charts = {"map": cloud(answers.rows, views, text=text, shown=shown, images=[regions])}
     if answers.model.has_density:
-        heights = typicality_grid(answers, window)
+        heights = density_grid(answers, window)
         lines = _contours(heights, window)
         charts["density"] = chart([lines], images=[_stretched(_landscape(heights), window)])
         if can_walk(answers.model):
@@ -230,7 +230,7 @@ def _regions(model: TrainedModel, window: Window) -> str:
     return data_uri(Image.fromarray(pixels))
 
 
-def typicality_grid(answers: Answers, window: Window, side: int = GRID_SIDE) -> np.ndarray:
+def density_grid(answers: Answers, window: Window, side: int = GRID_SIDE) -> np.ndarray:
     """log p over the plane [side, side], 0 at the median of the data.
 
     Outside the data, log p falls without limit, so it is cut off far below; further if it varies more over the data.

@@ -60,8 +60,8 @@ def outside(run: RunView) -> str | None:
         return None
     share = percent(run.model.results["outliers"].get("share"))
     return (
-        f"Because of --outliers, gedi predict puts the least typical rows ({share} of the training data) in no "
-        "cluster, and writes -1. This page shows them in the cluster that fits best."
+        f"Because of --outliers, gedi predict puts the rows with the lowest log density ({share} of the training data) "
+        "in no cluster, and writes -1. This page shows them in the cluster that fits best."
     )
 
 

@@ -170,7 +170,7 @@ def map_views(run: RunView, answers: Answers, sample: DataSample) -> list[View]:
 
 
 def row_texts(run: RunView, answers: Answers, sample: DataSample, rows: Sequence[int]) -> list[str]:
-    """The hover texts of rows: number and id, cluster, typicality, label, and values."""
+    """The hover texts of rows: number and id, cluster, log density, label, and values."""
     columns = [] if run.kind == "images" else _first(run.columns, run.differences)
     texts = []
     for i in rows:
@@ -181,7 +181,7 @@ def row_texts(run: RunView, answers: Answers, sample: DataSample, rows: Sequence
         if len(columns) < len(run.columns) and columns:
             said.append("…")
         if answers.model.has_density:
-            said.append(f"typicality (log p) {short(float(answers.log_density[i]))}")
+            said.append(f"log density {short(float(answers.log_density[i]))}")
         if run.label_names is not None:
             said.append(f"label {literal(run.label_names[i])} (not used in training)")
         texts.append("<br>".join(said))
@@ -201,7 +201,7 @@ def _foreign(run: RunView, answers: Answers, charts: dict[str, Chart]) -> list[l
         others[f"given: {shown(run.foreign.name)}"] = Answers(answers.model, rows)
     densities = {name: one.log_density for name, one in [("data", answers), *others.items()]}
     gradients = {name: one.ood_score for name, one in [("data", answers), *others.items()]}
-    charts["ood-density"] = make.histograms(densities, "typicality (log p)", run.things)
+    charts["ood-density"] = make.histograms(densities, "log density", run.things)
     charts["ood-gradient"] = make.histograms(gradients, "−‖∂ log p / ∂x‖", run.things)
     return [
         [name, *(short(auroc(scores["data"], scores[name])) for scores in (densities, gradients))] for name in others

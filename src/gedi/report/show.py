@@ -14,7 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from gedi.errors import DataError
-from gedi.report.charts import contour_lines, typicality_grid, window_around
+from gedi.report.charts import contour_lines, density_grid, window_around
 from gedi.report.data_sample import DataSample
 from gedi.report.look import colour, percent, swatch
 from gedi.report.measures import Answers, spread_evenly
@@ -59,7 +59,7 @@ def draw(model: TrainedModel, sample: DataSample | None, axes: Axes | None) -> A
     is_plane = model.n_features == 2
     if is_plane and model.has_density:
         window = window_around(answers.rows)
-        for line in contour_lines(typicality_grid(answers, window), window):
+        for line in contour_lines(density_grid(answers, window), window):
             axes.plot(line[:, 0], line[:, 1], color="0.7", linewidth=0.8, zorder=0)
     points = answers.on_map
     shown = spread_evenly(len(points), POINTS_DRAWN)

@@ -266,7 +266,7 @@ def _embedding(m: Measures, rerun: Rerun) -> list[Finding]:
 def _density(m: Measures, rerun: Rerun) -> list[Finding]:
     longer, one = rerun.fit(rerun.times(3, "step1.iterations")), _things(m)[1]
     often = f"{percent(m.noise_auroc)} of the time"
-    text = f"The typicality score (log p) is higher for {one} than for random noise {often}."
+    text = f"The log density is higher for {one} than for random noise {often}."
     found = _finding("noise_auroc", m.noise_auroc, text, "train the density for longer", longer)
     # Shuffling independent columns changes nothing: no density could do better.
     parts, often = "pixels" if m.has_images else "columns", f"{percent(m.shuffled_auroc)} of the time"
@@ -304,7 +304,7 @@ def _training(m: Measures, rerun: Rerun) -> list[Finding]:
     gap = None if m.energy_gap is None else m.energy_gap / (m.energy_spread or 1.0)
     varies = f"; it varies by {short(m.energy_spread)} over the data" if m.energy_spread else ""
     text = (
-        f"Late in training, the typicality score (log p) of samples was {short(m.energy_gap)} away from that of data "
+        f"Late in training, the log density of samples was {short(m.energy_gap)} away from that of data "
         f"on average{varies}."
     )
     more_steps = rerun.fit(rerun.times(2, "sampler.steps"))

@@ -101,7 +101,7 @@ function columns() {
     ...(about.density ? [{ title: "Familiarity", key: "familiarity", value: (row) => row.familiarity, cell: familiarity, order: (row) => row.below }] : []),
     ...about.columns.map((name, i) => ({ title: name, key: name, number: rows.every((row) => typeof row.values[i] !== "string"), value: (row) => row.values[i], cell: (row) => short(row.values[i]) })),
     ...(!about.density ? [] : [
-      { title: "Typicality (log p)", key: "log_density", number: true, value: (row) => row.log_density, cell: (row) => short(row.log_density) },
+      { title: "Log density", key: "log_density", number: true, value: (row) => row.log_density, cell: (row) => short(row.log_density) },
       { title: "OOD score", key: "ood_score", number: true, value: (row) => row.ood_score, cell: (row) => short(row.ood_score) },
     ]),
     { title: "Nearest examples", value: () => "", cell: (row) => { const made = element("div", "neighbours"); made.append(...row.nearest.map(neighbour)); return made; } },
