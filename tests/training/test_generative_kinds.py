@@ -11,7 +11,7 @@ from gedi.errors import ConfigError
 from gedi.nets.likelihoods import zuko_flow
 from gedi.objectives.term import kinds
 from gedi.training import recipe
-from gedi.training.config import TrainingConfig, override, read_objective
+from gedi.training.config import TrainingConfig, check_outliers, override, read_objective
 from gedi.training.fit import fit_rows
 
 GENERATIVE = list(kinds()["generative"])
@@ -149,3 +149,15 @@ def test_a_density_of_step_1_only_has_to_learn_there_and_to_last(tiny, changes, 
 def test_settings_that_cannot_work_are_named(settings, expected):
     with pytest.raises(ConfigError, match=expected):
         read_objective(generative=settings)
+
+
+@pytest.mark.parametrize("kind", ["energy", "denoising"])
+def test_a_density_of_weight_zero_is_no_density(blobs, tiny, kind):
+    without = override(tiny(step1__iterations=0), {"objective.generative": None})
+    zero = override(tiny(step1__iterations=0), {"objective.generative": {"kind": kind, "weight": 0.0}})
+    plain, same = (fit_rows(blobs, n_clusters=2, config=config, seed=0) for config in (without, zero))
+    assert not same.has_density and "denoising_error" not in same.history[-1]
+    weights, others = plain.net.state_dict(), same.net.state_dict()
+    assert weights.keys() == others.keys() and all(torch.equal(weights[name], others[name]) for name in weights)
+    with pytest.raises(ConfigError, match="this method trains none"):
+        check_outliers(0.2, zero)

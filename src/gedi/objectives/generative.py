@@ -16,7 +16,7 @@ from gedi.nets.densities import evaluating
 from gedi.nets.gedinet import energy_density
 from gedi.nets.mixture import Mixture
 from gedi.objectives.contrastive import contrastive_log_density
-from gedi.objectives.term import Loss, Term
+from gedi.objectives.term import Loss, Objective, Term, active
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive
 
 if TYPE_CHECKING:
@@ -88,6 +88,11 @@ class Generative(Term, family="generative"):
 
     def is_due(self, iteration: int) -> bool:
         return bool(self.every) and iteration % self.every == 0
+
+
+def density_of(objective: Objective) -> Generative | None:
+    """The term that is used and trains p_Psi; None if there is no density."""
+    return next((term for term in active(objective).values() if isinstance(term, Generative)), None)
 
 
 @dataclass

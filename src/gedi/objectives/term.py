@@ -149,6 +149,11 @@ def trains_clusters(objective: Objective) -> bool:
     return any(term.has_clusters for term in active(objective).values())
 
 
+def uses_walks(objective: Objective) -> bool:
+    """Whether a term that is used compares rows with the ends of their walks (DAM)."""
+    return any(term.walks for term in active(objective).values())
+
+
 def constraint_of(objective: Objective) -> Constraint | None:
     """The constraint of the active terms, if there is one."""
     found = [constraint for term in active(objective).values() if (constraint := term.constraint) is not None]

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 from gedi import settings
 from gedi.data.augment import AugmentConfig
 from gedi.errors import ConfigError
-from gedi.objectives.term import Objective, kinds
+from gedi.objectives.generative import density_of
+from gedi.objectives.term import Objective, kinds, uses_walks
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive, Rule, Share, at_most
 from gedi.training.encoder_registry import ENCODERS
 
@@ -177,7 +178,7 @@ def check(config: TrainingConfig) -> TrainingConfig:
             f"training.augment.resize makes views of another size, which training.net.encoder {config.net.encoder} "
             "cannot read: set it to 1, or choose an encoder for images."
         )
-    if config.augment.resize < 1 and any(term.walks for term in config.objective.values()):
+    if config.augment.resize < 1 and uses_walks(config.objective):
         raise ConfigError(
             "training.augment.resize makes views of another size than the walks they are compared with: set it to 1, "
             "or training.objective.clustering.dam to 0."
@@ -192,13 +193,17 @@ def check(config: TrainingConfig) -> TrainingConfig:
             "training.objective.clustering.kind kmeans labels the rows itself, and moves prototypes to its centres: "
             "set heads.random 1, heads.starts [], heads.neutral 0 and net.head projector."
         )
-    if config.step1.iterations and "generative" not in config.objective:
-        raise ConfigError("training.step1 trains a density, but training.objective has no generative term.")
-    if get(config, "objective.generative.every") == 0:  # it learns in step 1, and must not be forgotten in step 2
+    density = density_of(config.objective)
+    if config.step1.iterations and density is None:
+        raise ConfigError(
+            "training.step1 trains a density, but training.objective has no generative term, or gives it weight 0: set "
+            "training.step1.iterations to 0."
+        )
+    if density is not None and density.every == 0:  # it learns in step 1, and must not be forgotten in step 2
         only = "training.objective.generative.every 0 trains the density in step 1 only"
         if not config.step1.iterations:
             raise ConfigError(f"{only}, which has no iterations: set training.step1.iterations, or every to 1 or more.")
-        shares = config.objective["generative"].reads_encoder and not config.net.two_encoders
+        shares = density.reads_encoder and not config.net.two_encoders
         if config.step2.iterations and shares:
             raise ConfigError(
                 f"{only}, and the shared encoder would forget it in step 2: set training.net.two_encoders, or every to "
@@ -211,7 +216,7 @@ def check_outliers(share: Any, config: TrainingConfig) -> None:
     """Refuse a share of outliers that is out of range, or that needs a density where none is trained."""
     if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
         raise ConfigError(f"outliers must be at least 0 and below 1, got {share!r}.")
-    if share and "generative" not in config.objective:
+    if share and density_of(config.objective) is None:
         raise ConfigError("Outliers are found by their density, but this method trains none: set outliers to 0.")
 
 

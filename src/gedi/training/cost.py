@@ -14,6 +14,8 @@ from itertools import pairwise
 import torch
 
 from gedi.errors import ConfigError
+from gedi.objectives.generative import density_of
+from gedi.objectives.term import uses_walks
 from gedi.training.build import Prepared
 from gedi.training.config import TrainingConfig, with_iterations
 from gedi.training.encoder_registry import threads_for
@@ -84,10 +86,9 @@ def estimate(ready: Prepared, world: World | None = None) -> Cost:
 
 def round_of(config: TrainingConfig, stage: str) -> list[str]:
     """One cycle of the kinds of iterations of a stage: some terms are due only every few iterations."""
-    generative = config.objective.get("generative")
-    every = {"density": 1 if generative is None or stage == "step1" else generative.every}
-    walks = any(term.walks for term in config.objective.values())
-    every["walks"] = config.dam.every if walks and stage == "step2" else 1
+    density = density_of(config.objective)
+    every = {"density": 1 if density is None or stage == "step1" else density.every}
+    every["walks"] = config.dam.every if uses_walks(config.objective) and stage == "step2" else 1
     length = min(LONGEST_ROUND, math.lcm(*(n or 1 for n in every.values())))
     return [" ".join(name for name, n in every.items() if n and i % n == 0) for i in range(length)]
 

@@ -10,7 +10,7 @@ import torch
 from gedi.data import TableRecipe
 from gedi.data.scaled_rows import Rows, joined
 from gedi.nets import GediNet
-from gedi.objectives.generative import settled
+from gedi.objectives.generative import density_of, settled
 from gedi.sampling import Box
 from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, check, to_dict
@@ -84,8 +84,8 @@ def fit_prepared(ready: Prepared, *, seed: int, world: World | None = None, hook
 @torch.no_grad()
 def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, box: Box, config: TrainingConfig) -> torch.Tensor:
     """Chains that count as samples of p_Psi: those that have settled, or new ones if training used no chains."""
-    generative, generator = config.objective.get("generative"), torch.Generator().manual_seed(0)
-    if generative is not None and not generative.needs_samples:  # training never moved the chains
+    trained, generator = density_of(config.objective), torch.Generator().manual_seed(0)
+    if trained is not None and not trained.needs_samples:  # training never moved the chains
         density, n = net.eval().density, len(chains)
         drawn = density.sample(n, generator)
         if drawn is not None:
