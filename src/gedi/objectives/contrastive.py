@@ -176,7 +176,7 @@ class ProtoCpc(Contrastive):
     """ProtoCPC, with the averaged weights as the teacher and its mean over the batch as the prior."""
 
     kind: str = "protocpc"
-    sharpness: float = 0.04  # temperature of the teacher; below tau it sharpens
+    sharpness: Positive = 0.04  # temperature of the teacher; below tau it sharpens
     equation: ClassVar[str] = "App. D"
     has_clusters: ClassVar[bool] = True
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from gedi.objectives.precision import full_precision
 from gedi.objectives.term import Loss, Term
-from gedi.settings import Positive
+from gedi.settings import NotNegative, Positive, Share
 
 if TYPE_CHECKING:
     from gedi.objectives.views import Views
@@ -186,7 +186,7 @@ class Gaussian(NegativeFree):
 
     kind: str = "gaussian"
     beta: Positive = 1e-3  # added to the diagonal of Sigma
-    invariance: float = 1.0  # weight of dist(x, x') within L_NF (paper: 1)
+    invariance: NotNegative = 1.0  # weight of dist(x, x') within L_NF (paper: 1)
     per_sample: bool = False  # average over samples and dimensions; distance between features, not enc(x)
     equation: ClassVar[str] = "Eqs. 6-7"
 
@@ -211,8 +211,8 @@ class CorInfoMax(NegativeFree):
     """CorInfoMax, with the batch's own covariance."""
 
     kind: str = "corinfomax"
-    epsilon: float = 1e-3  # added to the diagonal of the covariance
-    attraction: float = 500.0  # weight of the views' distance
+    epsilon: Positive = 1e-3  # added to the diagonal of the covariance
+    attraction: NotNegative = 500.0  # weight of the views' distance
     equation: ClassVar[str] = "Sec. 2.3"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
@@ -224,7 +224,7 @@ class Mec(NegativeFree):
     """Maximum entropy coding, by its determinant."""
 
     kind: str = "mec"
-    distortion: float = 1 / 32  # distortion of the code; lower is more precise
+    distortion: Positive = 1 / 32  # distortion of the code; lower is more precise
     equation: ClassVar[str] = "Sec. 2.3"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
@@ -236,7 +236,7 @@ class Barlow(NegativeFree):
     """Barlow Twins."""
 
     kind: str = "barlow"
-    redundancy: float = 0.0051  # weight of the off-diagonal entries
+    redundancy: NotNegative = 0.0051  # weight of the off-diagonal entries
     equation: ClassVar[str] = "App. E"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
@@ -248,9 +248,9 @@ class Vicreg(NegativeFree):
     """VICReg."""
 
     kind: str = "vicreg"
-    invariance: float = 25.0  # weight of the views' distance
-    variance: float = 25.0  # weight of the hinge on every feature's standard deviation
-    decorrelation: float = 1.0  # weight of the squared covariances
+    invariance: NotNegative = 25.0  # weight of the views' distance
+    variance: NotNegative = 25.0  # weight of the hinge on every feature's standard deviation
+    decorrelation: NotNegative = 1.0  # weight of the squared covariances
     equation: ClassVar[str] = "App. E"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
@@ -264,7 +264,7 @@ class WMse(NegativeFree):
     """W-MSE: the distance between whitened views."""
 
     kind: str = "w-mse"
-    shrinkage: float = 1e-2  # shrinkage towards the identity: keeps whitening defined when features are dependent
+    shrinkage: Share = 1e-2  # shrinkage towards the identity: keeps whitening defined when features are dependent
     equation: ClassVar[str] = "App. E"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:

@@ -50,16 +50,16 @@ class SamplerConfig:
     final_noise: Positive | None = (
         None  # noise of the last step; None: 0.75 x the data's resolution, 0.15 x if from_data is 1
     )
-    step: float | None = None  # step size; None: noise**2 / 2, temperature 1 (paper: 1)
-    max_drift: float | None = 1.5  # longest drift of a step, relative to the noise's length; None: unbounded (paper)
+    step: Positive | None = None  # step size; None: noise**2 / 2, temperature 1 (paper: 1)
+    max_drift: Positive | None = 1.5  # longest drift of a step, relative to the noise's length; None: unbounded (paper)
     buffer_size: Count = 2000  # number of persistent chains; fewer are fresher (paper: 10000)
     restart: Share = 0.05  # share of drawn chains restarted uniformly
     restart_within: Positive | None = None  # chains start between -this and this (paper: 1); None: in the box
     from_data: Share = 0.05  # share of drawn chains restarted from data (paper: 0); 1: contrastive divergence
     box_margin: NotNegative = 0.5  # how far the box reaches beyond the data
     clamp: bool = True  # samples stay in the box; False: they may leave it, and the guard watches them
-    burn_in: float | None = 5.0  # chains this far below the least likely data do not count as samples; None: all do
-    max_gap: float | None = 3.0  # the energy slows down when samples lag this far behind; None: never (paper)
+    burn_in: NotNegative | None = 5.0  # chains this far below the least likely data are no samples; None: all count
+    max_gap: Positive | None = 3.0  # the energy slows down when samples lag this far behind; None: never (paper)
     data_noise: NotNegative | None = None  # noise added to the energy's data; None: final_noise, 3 x if from_data is 1
 
 
@@ -70,7 +70,7 @@ class DamConfig:
     steps: Natural = 10  # T, the number of steps
     every: Count = 4  # iterations of step 2 between batches of walks (paper: 1)
     radius: NotNegative | None = None  # epsilon; None: the data's resolution
-    max_drop: float | None = 3.0  # a walk ends before log p falls this far below its start; None: no limit
+    max_drop: NotNegative | None = 3.0  # a walk ends before log p falls this far below its start; None: no limit
 
 
 StartKind = Literal["walks", "neighbours", "kmeans", "mixture"]
@@ -120,7 +120,7 @@ class StageConfig:
     betas: Annotated[tuple[float, float], DECAYS] = (0.9, 0.999)  # decay rates of Adam's moments
     warmup: Natural = 100  # iterations of linear warm-up
     decay_from: Share = 0.75  # share of the iterations after which the learning rate falls (1: never)
-    final_rate: float = 0.02  # final learning rate, relative to learning_rate
+    final_rate: Share = 0.02  # final learning rate, relative to learning_rate
     average: Share = 0.995  # decay of the averaged weights that the step ends with (0: the last weights)
 
 
