@@ -53,6 +53,11 @@ Layers = Annotated[
     tuple[int, ...], Rule("list at least one layer size", lambda sizes: len(sizes) > 0 and min(sizes) > 0)
 ]
 Share = Annotated[float, Rule("lie between 0 and 1", lambda value: 0 <= value <= 1)]
+# Of a run, from the command line, Python and plan.yaml. Seeds are those that every library accepts.
+Seed = Annotated[Natural, at_most(2**31)]
+Minutes = Annotated[Positive, at_most(10**6)]
+Seconds = Annotated[NotNegative, at_most(10**7)]
+Outliers = Annotated[float, Rule("be at least 0 and below 1", lambda share: 0 <= share < 1)]
 
 
 @cache
@@ -87,15 +92,27 @@ def read(kind: Any, value: Any, where: str) -> Any:
         raise ConfigError(f"{where} must be {expected}, got {reprlib.repr(value)}.") from error
 
 
+def checked(kind: Any, value: Any, where: str) -> Any:
+    """``value`` as a setting of type ``kind``, within its range."""
+    value = read(kind, value, where)
+    _check_range(kind, value, where)
+    return value
+
+
 def check_ranges(settings: Any, prefix: str) -> None:
-    """Refuse values that break a rule of their field; None is a value still to be chosen."""
+    """Refuse values that break a rule of their field."""
     for name, kind in types_of(type(settings)).items():
         value = getattr(settings, name)
-        for rule in _parts(kind)[2]:
-            if value is not None and not rule.allows(value):
-                raise ConfigError(f"{prefix}{name} must {rule.words}, got {value}.")
+        _check_range(kind, value, prefix + name)
         if is_dataclass(value):
             check_ranges(value, f"{prefix}{name}.")
+
+
+def _check_range(kind: Any, value: Any, where: str) -> None:
+    """Refuse a value that breaks a rule of its type; None is a value still to be chosen."""
+    for rule in _parts(kind)[2]:
+        if value is not None and not rule.allows(value):
+            raise ConfigError(f"{where} must {rule.words}, got {value}.")
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> ConfigError:

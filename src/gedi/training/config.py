@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import numbers
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
@@ -14,7 +13,7 @@ from gedi.data.augment import AugmentConfig
 from gedi.errors import ConfigError
 from gedi.objectives.generative import density_of
 from gedi.objectives.term import Objective, kinds, uses_walks
-from gedi.settings import Count, Layers, Natural, NotNegative, Positive, Rule, Share, at_most
+from gedi.settings import Count, Layers, Natural, NotNegative, Outliers, Positive, Rule, Share, at_most
 from gedi.training.encoder_registry import ENCODERS
 
 LATEST = 0.9  # share of step 2 by which clusters must be chosen
@@ -214,9 +213,7 @@ def check(config: TrainingConfig) -> TrainingConfig:
 
 def check_outliers(share: Any, config: TrainingConfig) -> None:
     """Refuse a share of outliers that is out of range, or that needs a density where none is trained."""
-    if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
-        raise ConfigError(f"outliers must be at least 0 and below 1, got {share!r}.")
-    if share and density_of(config.objective) is None:
+    if settings.checked(Outliers, share, "outliers") and density_of(config.objective) is None:
         raise ConfigError("Outliers are found by their density, but this method trains none: set outliers to 0.")
 
 
