@@ -1,6 +1,7 @@
 """A trained model's answer for a row does not depend on the other rows."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import torch
 
 from gedi.errors import DataError
 from gedi.nets import MLPEncoder
+from gedi.objectives.term import Loss, Term
+from gedi.settings import Positive
 from gedi.training.config import override
 from gedi.training.fit import fit_rows
 from gedi.training.methods import with_method
@@ -78,3 +81,19 @@ def test_probabilities_of_protocpc_have_its_temperature(blobs, tiny):
     model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
     scores = model._frozen.scores(torch.from_numpy(model.scaler.transform(blobs)))
     torch.testing.assert_close(torch.from_numpy(model.predict_proba(blobs)).float(), torch.softmax(scores / 0.5, dim=1))
+
+
+def test_a_new_family_with_clusters_predicts_with_its_own_temperature(fitted, blobs, own_terms):
+    @dataclass
+    class Mine(Term, family="mine"):
+        kind: str = "mine"
+        tau: Positive = 0.3  # temperature
+        has_clusters: ClassVar[bool] = True
+
+        def losses(self, views) -> dict[str, Loss]:
+            return {}
+
+    changed = override(fitted.config, {"objective.clustering": None, "objective.mine.kind": "mine"})
+    model = replace(fitted, config=changed)
+    scores = model._frozen.scores(torch.from_numpy(model.scaler.transform(blobs)))
+    torch.testing.assert_close(torch.from_numpy(model.predict_proba(blobs)).float(), torch.softmax(scores / 0.3, dim=1))

@@ -287,6 +287,7 @@ class KMeans(Clustering):
     dam: NotNegative = 0.0  # must be 0
     every: Count = 50  # iterations between k-means runs
     equation: ClassVar[str] = "Eqs. 3-4 with q by k-means"
+    labels_rows: ClassVar[bool] = True
 
     def relabels(self, iteration: int) -> bool:
         return iteration % self.every == 0

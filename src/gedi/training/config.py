@@ -166,7 +166,7 @@ class TrainingConfig:
 def check(config: TrainingConfig) -> TrainingConfig:
     """Refuse values out of range and settings that contradict each other; returns the config unchanged."""
     settings.check_ranges(config, "training.")
-    heads, clustering = config.heads, config.objective.get("clustering")
+    heads = config.heads
     if ENCODERS[config.net.encoder].needs_images and {"walks", "mixture"} & set(heads.starts):
         raise ConfigError(
             "training.heads.starts: walks between all images and mixtures of their pixels take too long; leave out "
@@ -187,10 +187,11 @@ def check(config: TrainingConfig) -> TrainingConfig:
             f"training.heads.choose must be at most {LATEST} with a neutral head or starts: the winner has to learn."
         )
     alone = heads.random <= 1 and not heads.starts and not heads.neutral
-    if clustering is not None and clustering.kind == "kmeans" and not (alone and config.net.head != "linear"):
+    term = next((term for term in config.objective.values() if term.labels_rows), None)
+    if term is not None and not (alone and config.net.head != "linear"):
         raise ConfigError(
-            "training.objective.clustering.kind kmeans labels the rows itself, and moves prototypes to its centres: "
-            "set heads.random 1, heads.starts [], heads.neutral 0 and net.head projector."
+            f"training.objective.{term.family}.kind {term.kind} labels the rows itself, and moves prototypes to its "
+            "centres: set heads.random 1, heads.starts [], heads.neutral 0 and net.head projector."
         )
     density = density_of(config.objective)
     if config.step1.iterations and density is None:
