@@ -69,11 +69,11 @@ def test_a_checkpoint_holds_what_the_choice_left(blobs, tiny, tmp_path):
 def test_a_run_that_diverges_after_the_choice_goes_back_before_it_and_chooses_again(make_engine, tiny, monkeypatch):
     run = make_engine(tiny(heads__choose=0.5, step2__iterations=8, guard__every=3, heads__starts=("kmeans",)))
     chosen, states, calls = [], [], [0]
-    original, losses = choice.choose_clusters, recipe.all_losses
+    losses = recipe.all_losses
 
     def choose(run):
         states.append(pack(run.state)[0])
-        original(run)
+        choice.choose_clusters(run)
         chosen.append(run.state.iteration)
 
     def failing(run, batch):
@@ -85,10 +85,9 @@ def test_a_run_that_diverges_after_the_choice_goes_back_before_it_and_chooses_ag
             assert (run.state.objective is None) or len(run.state.objective) == (4 if run.state.competing else 1)
         return found
 
-    monkeypatch.setattr(recipe, "choose_clusters", choose)
     monkeypatch.setattr(recipe, "all_losses", failing)
     with pytest.warns(GuardWarning, match="rolled back to iteration 3"):
-        train(run)
+        train(run, choose=choose)
     assert chosen == [4, 4]
     before = [{key: state[key] for key in state if key.endswith("clusters.chosen")} for state in states]
     assert before[0] == before[1] and all(int(value) == 0 for value in before[0].values())

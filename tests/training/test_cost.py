@@ -9,7 +9,7 @@ import torch
 
 from gedi.errors import ConfigError
 from gedi.nets.mixture import Mixture
-from gedi.training import cost, recipe
+from gedi.training import choice, cost, recipe
 from gedi.training.build import prepare
 from gedi.training.config import override
 from gedi.training.fit import fit_prepared, fit_rows
@@ -100,8 +100,8 @@ def test_a_trial_goes_through_both_stages_without_looking_for_starts(blobs, tiny
     def refuse(*_):
         raise AssertionError("a trial neither looks for starts nor chooses")
 
-    for name in ("find_starts", "choose_clusters", "choose_head", "place_clusters"):
-        monkeypatch.setattr(recipe, name, refuse)
+    for room, name in ((choice, "find_start"), (choice, "compare"), (choice, "choose_head"), (recipe, "choose_head")):
+        monkeypatch.setattr(room, name, refuse)
     ready = prepare(blobs, tiny(step1__iterations=50, step2__iterations=50), 2)
     stages = [stage for stage, _ in cost._trial(ready, None, 4, 4)]
     assert [stages.count(stage) for stage in ("step1", "step2")] == [4, 4]

@@ -140,34 +140,30 @@ def _trial(ready: Prepared, world: World | None, fewest: int, most: int) -> Mark
     """
     from gedi.training.engine import Engine
     from gedi.training.fit import arrived_chains
-    from gedi.training.recipe import all_losses, density_losses
+    from gedi.training.recipe import train
 
     planned = ready.config
     short = (min(most, planned.step1.iterations), min(most, planned.step2.iterations))
     config = with_iterations(planned, short)
+    config.heads.starts = ()
     marks: Marks = [("start", time.monotonic())]
 
     def mark() -> bool:
-        marks.append((run.state.stage, time.monotonic()))
-        return False
-
-    def shorten_if_slow() -> None:
-        taken = [moment for stage, moment in marks if stage == run.state.stage]
+        state = run.state
+        marks.append((state.stage, time.monotonic()))
+        taken = [moment for stage, moment in marks if stage == state.stage]
         # Without the first iteration, which may wait for imports.
         if len(taken) == fewest - 1 and taken[-1] - taken[0] > CHEAP:
-            run.state.length = fewest
+            state.length = min(fewest, state.length)
+        return False
+
+    def continue_with_the_first_head(run: Engine) -> None:
+        run.state.competing, run.state.objective, run.state.judged = False, None, {}
 
     with warnings.catch_warnings(), threads_for(config.net):
         warnings.simplefilter("ignore", GuardWarning)  # a few iterations are too few to judge
         run = Engine(replace(ready, config=config), seed=0, world=world, hooks=Hooks(should_stop=mark))
-        for batch in run.stage("step1", config.step1):
-            shorten_if_slow()
-            run.descend(density_losses(run, batch))
-        for batch in run.stage("step2", config.step2):
-            shorten_if_slow()
-            if run.state.iteration >= config.heads.choose * run.state.length:  # one head continues alone
-                run.state.competing, run.state.objective, run.state.judged = False, None, {}
-            run.descend(all_losses(run, batch))
+        train(run, choose=continue_with_the_first_head)
         buffer = run.state.buffer
         arrived_chains(run.state.net.cpu(), ready.rows, buffer.chains.cpu(), buffer.box.cpu(), config)
     marks.append(("end", time.monotonic()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gedi.objectives.generative import Generative, density_of
 from gedi.objectives.term import Loss, Objective, active, trains_clusters, uses_walks
 from gedi.training.choice import choose_clusters, choose_head, find_starts, place_clusters, relabel
@@ -10,8 +12,11 @@ from gedi.training.engine import Batch, Engine
 Losses = dict[str, Loss]
 
 
-def train(run: Engine) -> None:
-    """GEDI training (Alg. 2). Other methods run the same code with other terms or iterations."""
+def train(run: Engine, *, choose: Callable[[Engine], None] = choose_clusters) -> None:
+    """GEDI training (Alg. 2). Other methods run the same code with other terms or iterations.
+
+    ``choose`` ends the competition of candidates for the clusters.
+    """
     config, state = run.config, run.state
 
     # Step 1: fit the density, -CE(p, p_Psi).
@@ -24,7 +29,7 @@ def train(run: Engine) -> None:
         find_starts(run)
     for batch in run.stage("step2", config.step2, turn=config.heads.choose):
         if state.competing and state.iteration >= config.heads.choose * state.length:
-            choose_clusters(run)
+            choose(run)
         run.descend(all_losses(run, batch))
     if state.competing:
         choose_head(run)
