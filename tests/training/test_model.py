@@ -11,8 +11,9 @@ from gedi.errors import DataError
 from gedi.nets import MLPEncoder
 from gedi.objectives.term import Loss, Term
 from gedi.settings import Positive
+from gedi.training.build import prepare
 from gedi.training.config import override
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.methods import with_method
 
 ANSWERS = ("predict_proba", "transform", "score_samples", "ood_score")
@@ -78,7 +79,7 @@ def test_fresh_chains_do_not_need_those_of_training_and_stay_in_the_box(fitted):
 
 def test_probabilities_of_protocpc_have_its_temperature(blobs, tiny):
     config = override(with_method(tiny(), "protocpc"), {"objective.contrastive.tau": 0.5})
-    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    model = fit_prepared(prepare(blobs, config, 2), seed=0)
     scores = model._frozen.scores(torch.from_numpy(model.scaler.transform(blobs)))
     torch.testing.assert_close(torch.from_numpy(model.predict_proba(blobs)).float(), torch.softmax(scores / 0.5, dim=1))
 

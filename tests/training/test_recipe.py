@@ -9,12 +9,12 @@ import torch
 from gedi.objectives.generative import restraint, settled
 from gedi.training import choice, recipe
 from gedi.training.engine import Engine
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.recipe import train
 
 
 @pytest.mark.parametrize(
-    "function", [fit_rows, train, Engine.__init__, Engine.stage, choice.choose_clusters, choice.compare]
+    "function", [fit_prepared, train, Engine.__init__, Engine.stage, choice.choose_clusters, choice.compare]
 )
 def test_training_takes_no_labels(function):
     names = {name.lower() for name in inspect.signature(function).parameters}
