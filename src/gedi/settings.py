@@ -6,7 +6,6 @@ names the setting, what was given and what is expected. Nothing is guessed: text
 
 from __future__ import annotations
 
-import difflib
 import re
 import reprlib
 import types
@@ -16,7 +15,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from gedi.errors import ConfigError
+from gedi.errors import ConfigError, nearest
 
 T = TypeVar("T")
 AUTO = "auto"  # the number of clusters is chosen from the data
@@ -117,9 +116,8 @@ def _check_range(kind: Any, value: Any, where: str) -> None:
 
 def unknown(what: str, name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that does not exist, with the one that was probably meant."""
-    name = name[:150]
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)[0]
-    return ConfigError(f"There is no {what} {name}; the nearest is {near}.")
+    near = nearest(name, known)
+    return ConfigError(f"There is no {what} {name[:150]}{'' if near is None else f'; the nearest is {near}'}.")
 
 
 def _parts(kind: Any) -> tuple[Any, bool, tuple[Rule, ...]]:

@@ -115,14 +115,17 @@ def test_training_settings_are_only_for_fit(refused, home):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["fitt"], "no command fitt. Did you mean fit? See: gedi --help"),
-        (["qqqq"], "no command qqqq. See: gedi --help"),
-        (["--versoin"], "no flag --versoin. Did you mean --version?"),
-        (["fit", "moons", "--nclusters", "2"], "no flag --nclusters. Did you mean --n-clusters? See: gedi fit --help"),
-        (["predict", "run", "rows.csv", "--label_column=y"], "no flag --label_column. Did you mean --label-column?"),
+        (["fitt"], "no command fitt: did you mean 'fit'? See: gedi --help"),
+        (["qqqq"], "no command qqqq: choose from demo, fit"),
+        (["--versoin"], "no flag --versoin: did you mean '--version'?"),
+        (
+            ["fit", "moons", "--nclusters", "2"],
+            "--nclusters: did you mean '--n-clusters'? See: gedi fit --help",
+        ),
+        (["predict", "run", "rows.csv", "--label_column=y"], "no flag --label_column: did you mean '--label-column'?"),
         (["eval", "run", "rows.csv", "--n-clusters", "2"], "gedi eval has no flag --n-clusters. See"),
-        (["fit", "moons", "--preset", "toyy"], "no preset 'toyy'. Did you mean toy?"),
-        (["fit", "moons", "--method", "kmeanz"], "no method 'kmeanz'. Choose from: gedi, gedi-1"),
+        (["fit", "moons", "--preset", "toyy"], "no preset 'toyy': did you mean 'toy'?"),
+        (["fit", "moons", "--method", "kmeanz"], "no method 'kmeanz': choose from gedi, gedi-1"),
     ],
 )
 def test_a_misspelt_command_flag_or_name_gets_a_suggestion(refused, words, expected):

@@ -17,7 +17,7 @@ from gedi.training.config import check, get, override, paths
 from gedi.training.engine import Engine
 from gedi.training.fit import fit_prepared
 from gedi.training.methods import METHODS, VARIANT_CHANGES, with_method
-from gedi.training.presets import PRESETS, preset
+from gedi.training.presets import PRESETS, configure, preset
 from gedi.training.recipe import density_losses
 
 
@@ -190,3 +190,12 @@ def test_methods_without_a_density_beside_their_clusters_have_one_encoder():
         config = with_method(asked, name)
         reads_encoder = getattr(config.objective.get("generative"), "reads_encoder", False)
         assert config.net.two_encoders == (reads_encoder and "clustering" in config.objective and name != "jem"), name
+
+
+def test_a_misspelt_name_gets_a_suggestion_in_python_too():
+    with pytest.raises(ConfigError, match=r"There is no preset 'toyy': did you mean 'toy'\?"):
+        configure("toyy", "gedi", n_features=2)
+    with pytest.raises(ConfigError, match=r"There is no method 'swaw': did you mean 'swav'\?"):
+        configure(None, "swaw", n_features=2)
+    with pytest.raises(ConfigError, match="There is no method 'x': choose from gedi, gedi-1"):
+        configure(None, "x", n_features=2)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import csv
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, NoReturn
 
 import yaml
 
-from gedi.errors import ConfigError
+from gedi.errors import ConfigError, did_you_mean
 from gedi.settings import AUTO, Minutes, Natural, Outliers, Rule, Seconds, Seed, at_most, checked
 
 
@@ -35,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         self.commands: dict[str, Parser] = {}
 
     def error(self, message: str) -> NoReturn:
-        end = "" if message.endswith("?") else "."
+        end = "" if message.endswith(("?", ".")) else "."
         self.exit(2, f"gedi: {message}{end} See: {self.prog} --help\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -45,7 +44,7 @@ class Parser(argparse.ArgumentParser):
             at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
             words, command = words[:at], words[at : at + 1]
             if command and command[0] not in self.commands:
-                self.error(f"there is no command {command[0]}{perhaps_meant(command[0], self.commands)}")
+                self.error(f"there is no command {command[0]}{did_you_mean(command[0], self.commands)}")
         self._check_flags(words)
         return super().parse_known_args(args, namespace)
 
@@ -56,13 +55,7 @@ class Parser(argparse.ArgumentParser):
             if word == "--":  # only positional arguments follow
                 return
             if name.startswith("--") and " " not in name and name not in known:
-                self.error(f"{self.prog} has no flag {name}{perhaps_meant(name, known)}")
-
-
-def perhaps_meant(name: str, known: Iterable[str]) -> str:
-    """'. Did you mean fit?', or nothing if no known name is close."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f". Did you mean {near[0]}?" if near else ""
+                self.error(f"{self.prog} has no flag {name}{did_you_mean(name, known, '.')}")
 
 
 def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
@@ -117,8 +110,7 @@ def one_of(what: str, names: Iterable[str]) -> Callable[[str], str]:
 
     def convert(text: str) -> str:
         if text not in known:
-            near = perhaps_meant(text, known) or f". Choose from: {', '.join(known)}"
-            raise argparse.ArgumentTypeError(f"there is no {what} '{text}'{near}")
+            raise argparse.ArgumentTypeError(f"there is no {what} {text!r}{did_you_mean(text, known)}")
         return text
 
     return convert
