@@ -16,11 +16,12 @@ import torch
 from gedi.errors import ConfigError
 from gedi.objectives.generative import density_of
 from gedi.objectives.term import uses_walks
+from gedi.progress import duration
 from gedi.training.build import Prepared
 from gedi.training.config import TrainingConfig, with_iterations
 from gedi.training.encoder_registry import threads_for
 from gedi.training.guard import GuardWarning
-from gedi.training.journal import Hooks, duration
+from gedi.training.journal import Hooks
 from gedi.training.state import TRAINED
 from gedi.training.world import World
 
