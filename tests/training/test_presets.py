@@ -166,7 +166,7 @@ def test_all_run_through_the_same_recipe(blobs, tiny, monkeypatch, name):
     seen = []
     original = fit_module.train
     monkeypatch.setattr(fit_module, "train", lambda run: (seen.append(run), original(run)))
-    config = with_method(tiny(), name) if name in METHODS else ablated(tiny(), name)
+    config = with_method(tiny(), name) if name in METHODS else ablated(tiny(**WITH_NF), name)
     model = fit_prepared(prepare(blobs, config, 2), seed=0)
     assert len(seen) == 1 and model.net is seen[0].state.net
     assert model.predict_proba(blobs).shape == (80, 2)
