@@ -113,9 +113,9 @@ class ContrastiveDivergence(Generative):
         size = torch.cat([data, sampled]).square().mean()
         losses = {
             "generative": Loss(gap, self.weight / restraint(gap, views.max_gap)),
-            "energy_size": Loss(size, self.size if self.weight else 0.0),
+            "energy_size": Loss(size, self.size),
         }
-        if self.gradient and self.weight:
+        if self.gradient:
             slopes = half_squared_slope(lambda rows: views.apply(lambda x: self.log_density(views, x), rows), views.x)
             losses["energy_gradient"] = Loss(views.gather(slopes).mean(), self.gradient)
         return losses
