@@ -15,6 +15,7 @@ from sklearn.datasets import make_moons
 from torch.utils.flop_counter import FlopCounterMode
 
 from gedi.nets import GediNet, MLPEncoder, ResNet8, score
+from gedi.nets.gedinet import energy_density
 from gedi.sampling import Box, dam, sgld
 from gedi.training.build import prepare
 from gedi.training.fit import fit_prepared
@@ -40,7 +41,8 @@ def against(what: str, times: dict[str, float]) -> list[dict[str, Any]]:
 
 def toy_net() -> GediNet:
     encoder = MLPEncoder(2, (100, 100), 8, frequency=3.0)
-    return GediNet(encoder, representation=8, embedding=8, projector_hidden=16, n_clusters=2)
+    sizes = {"representation": 8, "embedding": 8, "projector_hidden": 16, "n_clusters": 2}
+    return GediNet(encoder, head="projector", density=energy_density, **sizes)
 
 
 def langevin(repeats: int, skipped: Skipped) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from gedi.runs import Checkpoints
 from gedi.training.build import Prepared, prepare
 from gedi.training.config import TrainingConfig, override
 from gedi.training.engine import Engine
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.hardware import Hardware
 from gedi.training.journal import Hooks
 from gedi.training.presets import preset
@@ -114,7 +114,7 @@ def make_engine(blobs):
 @pytest.fixture(scope="session")
 def fitted(blobs, tiny):
     """A model trained for a few iterations."""
-    return fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)
+    return fit_prepared(prepare(blobs, tiny(), 2), seed=0)
 
 
 @pytest.fixture(scope="session")
@@ -130,9 +130,7 @@ def begun(blobs, tiny, fitted, tmp_path_factory):
 
     config = tiny()
     with pytest.raises(StoppedError):
-        fit_rows(
-            blobs, n_clusters=2, config=config, seed=0, hooks=Hooks(checkpoints=Checkpoints(folder), should_stop=stop)
-        )
+        fit_prepared(prepare(blobs, config, 2), seed=0, hooks=Hooks(checkpoints=Checkpoints(folder), should_stop=stop))
     runs.Plan(
         data=str(folder / "rows.npy"),
         label_column=None,

@@ -17,6 +17,7 @@ from gedi.commands.arguments import (
     column_names,
     minutes,
     natural,
+    number,
     one_of,
     port,
     seconds,
@@ -122,7 +123,7 @@ def build_parser() -> Parser:
     run.add_argument("--resume", action="store_true", help="resume RUN if it exists, or start it")
     run.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=SAVE_EVERY)
     run.add_argument("--tensorboard", action="store_true", help="also write RUN/tensorboard (pip install tensorboard)")
-    hardware_flags(fit, defaults=True)
+    hardware_flags(fit, Hardware(device="auto"))
     expert = fit.add_argument_group("expert")
     expert.add_argument("--config", metavar="FILE.yaml", help="settings to change, as under 'training' in config.yaml")
     help = "change any one setting (docs/settings.md), for example --training.dam.steps 5"
@@ -131,7 +132,7 @@ def build_parser() -> Parser:
     resume = command("resume", run_resume, "resume a run exactly where it stopped", "gedi resume my-run")
     resume.add_argument("model", metavar="RUN", help="folder of a run that was stopped")
     resume.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=SAVE_EVERY)
-    hardware_flags(resume, defaults=False)
+    hardware_flags(resume, None)
 
     example = "gedi predict run rows.csv --out p.csv"
     summary = "write each row's cluster, probability, log density, typicality and OOD score"
@@ -210,16 +211,18 @@ def named(group: argparse._ActionsContainer, name: str, names: Collection[str], 
     group.add_argument(f"--{name}", type=kind, choices=names, metavar=name.upper(), help=help, **options)
 
 
-def hardware_flags(parser: Parser, *, defaults: bool) -> None:
+def hardware_flags(parser: Parser, defaults: Hardware | None) -> None:
     """Flags that say what to train on. Without ``defaults``, flags not given are None: the run's plan has them."""
     kinds, group = types_of(Hardware), parser.add_argument_group("hardware")
 
-    def add(flag: str, default: Any, help: str, **options: Any) -> None:
-        shown = f"default: {default}" if defaults else "default: as before"
-        group.add_argument(flag, default=default if defaults else None, help=f"{help} ({shown})", **options)
+    def add(name: str, help: str, metavar: str | None = None) -> None:
+        default = getattr(defaults, name, None)
+        shown = "default: as before" if defaults is None else f"default: {default}"
+        options: dict[str, Any] = {"type": number(kinds[name])} if metavar else {"choices": get_args(kinds[name])}
+        group.add_argument(f"--{name}", default=default, metavar=metavar, help=f"{help} ({shown})", **options)
 
-    add("--device", "auto", "device to train on; auto is the fastest available", choices=get_args(kinds["device"]))
-    add("--devices", 1, "processes on this machine, one per device", type=int, metavar="N")
-    add("--nodes", 1, "number of machines; see docs/runs.md", type=int, metavar="M")
-    add("--precision", "auto", "number format of the networks", choices=get_args(kinds["precision"]))
-    add("--timeout", 600, "how long to wait for a process that does not respond", type=seconds, metavar="SECONDS")
+    add("device", "device to train on; auto is the fastest available")
+    add("devices", "processes on this machine, one per device", "N")
+    add("nodes", "number of machines; see docs/runs.md", "M")
+    add("precision", "number format of the networks")
+    add("timeout", "how long to wait for a process that does not respond", "SECONDS")

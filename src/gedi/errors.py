@@ -1,7 +1,9 @@
 """Errors and warnings about problems the user can fix; the command line shows each as one sentence."""
 
+import difflib
 import sys
 import warnings
+from collections.abc import Iterable
 
 INSIDE = ("gedi", "sklearn", "torch", "contextlib")  # packages between a user's line and a warning about it
 
@@ -28,6 +30,19 @@ class CheckpointError(RunError):
 
 class LogicError(GediError, ValueError):
     """A constraint is malformed or cannot hold, or its log-probabilities do not fit it."""
+
+
+def nearest(name: object, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant, if one is near."""
+    return next(iter(difflib.get_close_matches(str(name)[:150], list(known), n=1)), None)
+
+
+def did_you_mean(name: object, known: Iterable[str], otherwise: str | None = None) -> str:
+    """The end of a message about an unknown name: the nearest one, or else ``otherwise`` (None: all names)."""
+    known = list(known)
+    if near := nearest(name, known):
+        return f": did you mean {near!r}?"
+    return f": choose from {', '.join(known)}." if otherwise is None else otherwise
 
 
 def warn_user(text: str, kind: type[UserWarning] = UserWarning) -> None:

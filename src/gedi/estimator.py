@@ -23,6 +23,7 @@ from gedi.data.mixed import as_rows, encoded, is_frame, needs_recipe, read_frame
 from gedi.data.scaling import Scaler
 from gedi.data.table_rows import categories
 from gedi.errors import ConfigError, DataError
+from gedi.progress import progress_line
 from gedi.settings import AUTO
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS, configure
@@ -134,7 +135,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         """
         from gedi.training.build import prepare
         from gedi.training.fit import fit_prepared
-        from gedi.training.journal import Hooks, progress_line
+        from gedi.training.journal import Hooks
         from gedi.training.number import find_number
 
         given, image_shape = as_rows(X)

@@ -6,7 +6,6 @@ names the setting, what was given and what is expected. Nothing is guessed: text
 
 from __future__ import annotations
 
-import difflib
 import re
 import reprlib
 import types
@@ -16,7 +15,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from gedi.errors import ConfigError
+from gedi.errors import ConfigError, nearest
 
 T = TypeVar("T")
 AUTO = "auto"  # the number of clusters is chosen from the data
@@ -53,6 +52,11 @@ Layers = Annotated[
     tuple[int, ...], Rule("list at least one layer size", lambda sizes: len(sizes) > 0 and min(sizes) > 0)
 ]
 Share = Annotated[float, Rule("lie between 0 and 1", lambda value: 0 <= value <= 1)]
+# Of a run, from the command line, Python and plan.yaml. Seeds are those that every library accepts.
+Seed = Annotated[Natural, at_most(2**31)]
+Minutes = Annotated[Positive, at_most(10**6)]
+Seconds = Annotated[NotNegative, at_most(10**7)]
+Outliers = Annotated[float, Rule("be at least 0 and below 1", lambda share: 0 <= share < 1)]
 
 
 @cache
@@ -87,22 +91,33 @@ def read(kind: Any, value: Any, where: str) -> Any:
         raise ConfigError(f"{where} must be {expected}, got {reprlib.repr(value)}.") from error
 
 
+def checked(kind: Any, value: Any, where: str) -> Any:
+    """``value`` as a setting of type ``kind``, within its range."""
+    value = read(kind, value, where)
+    _check_range(kind, value, where)
+    return value
+
+
 def check_ranges(settings: Any, prefix: str) -> None:
-    """Refuse values that break a rule of their field; None is a value still to be chosen."""
+    """Refuse values that break a rule of their field."""
     for name, kind in types_of(type(settings)).items():
         value = getattr(settings, name)
-        for rule in _parts(kind)[2]:
-            if value is not None and not rule.allows(value):
-                raise ConfigError(f"{prefix}{name} must {rule.words}, got {value}.")
+        _check_range(kind, value, prefix + name)
         if is_dataclass(value):
             check_ranges(value, f"{prefix}{name}.")
 
 
+def _check_range(kind: Any, value: Any, where: str) -> None:
+    """Refuse a value that breaks a rule of its type; None is a value still to be chosen."""
+    for rule in _parts(kind)[2]:
+        if value is not None and not rule.allows(value):
+            raise ConfigError(f"{where} must {rule.words}, got {value}.")
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that does not exist, with the one that was probably meant."""
-    name = name[:150]
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)[0]
-    return ConfigError(f"There is no {what} {name}; the nearest is {near}.")
+    near = nearest(name, known)
+    return ConfigError(f"There is no {what} {name[:150]}{'' if near is None else f'; the nearest is {near}'}.")
 
 
 def _parts(kind: Any) -> tuple[Any, bool, tuple[Rule, ...]]:

@@ -100,7 +100,7 @@ def test_help_and_refusals_do_not_wait_for_torch():
     environment = os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1])}
     for words, exit_code, said in (
         (["fit", "--help"], 0, "ebclr"),
-        (["fitt"], 2, "no command fitt. Did you mean fit?"),
+        (["fitt"], 2, "no command fitt: did you mean 'fit'?"),
     ):
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment)
         assert done.returncode == exit_code and said in done.stdout + done.stderr

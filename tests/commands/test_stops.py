@@ -188,8 +188,8 @@ def test_a_budget_that_cannot_be_kept_is_refused(home, tmp_path, capsys, monkeyp
             [1e-3],
             "--minutes 0.001 is too short: even 5% of 3 + 3 iterations takes about 0 s. Use --minutes 0.1 or more",
         ),
-        ([0], "must be a number of minutes above 0"),
-        (["soon"], "must be a number of minutes above 0"),
+        ([0], "must be positive, got 0"),
+        (["soon"], "must be a number, got 'soon'"),
         ([1, "--devices", 2], "does not work with several processes"),
     ):
         assert gedi(*fit, *flags) == 2

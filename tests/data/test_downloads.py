@@ -85,7 +85,7 @@ def test_names_that_cannot_be_fetched():
         fetch("moons")
     with pytest.raises(DataError, match="did you mean 'cifar10'"):
         fetch("cifar-10")
-    with pytest.raises(DataError, match="gedi fetches mnist"):
+    with pytest.raises(DataError, match="choose from mnist"):
         fetch("zzzqqq")
 
 

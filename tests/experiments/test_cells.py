@@ -124,7 +124,7 @@ def test_a_changed_preset_is_a_new_cell(monkeypatch):
 
 
 def test_an_unknown_variant_is_refused():
-    with pytest.raises(ConfigError, match=r"'no MAD': choose one of full, .*no DAM"):
+    with pytest.raises(ConfigError, match="'no MAD': did you mean 'no DAM'"):
         replace(SMALL, variant="no step 1 + no MAD").config()
 
 

@@ -358,7 +358,11 @@ def test_scales():
 
 @pytest.mark.parametrize(
     ("scale", "seeds", "jobs", "message"),
-    [("huge", None, 1, "Unknown scale 'huge'"), ("smoke", 0, 1, "at least 1, got 0"), ("smoke", None, 0, "processes")],
+    [
+        ("huge", None, 1, "no scale 'huge'"),
+        ("smoke", 0, 1, "at least 1, got 0"),
+        ("smoke", None, 0, "processes"),
+    ],
 )
 def test_bad_requests_are_one_sentence(scale, seeds, jobs, message, tmp_path):
     with pytest.raises(ConfigError, match=message):

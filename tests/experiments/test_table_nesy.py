@@ -25,8 +25,9 @@ from gedi.experiments.table_nesy import (
     start_alone,
 )
 from gedi.objectives.term import temperature
+from gedi.training.build import prepare
 from gedi.training.config import check
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.guard import GuardWarning
 from gedi.training.presets import preset
 
@@ -158,7 +159,7 @@ def test_the_baseline_calls_every_image_a_zero():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)  # it warns of nine empty clusters
         x, x_test = (images.reshape(len(images), -1) for images in (data.x_train, data.x_test))
-        model = fit_rows(x, n_clusters=10, config=config, seed=0, image_shape=(8, 8, 1))
+        model = fit_prepared(prepare(x, config, 10, image_shape=(8, 8, 1)), seed=0)
     assert set(model.predict(x_test)) == {0} and model.history[-2]["symbolic"] < 0.1
 
 

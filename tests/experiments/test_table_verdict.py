@@ -19,8 +19,9 @@ from gedi.experiments.table_verdict import (
     judged,
 )
 from gedi.experiments.tabulate import Results
+from gedi.training.build import prepare
 from gedi.training.config import override
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.presets import preset
 from gedi.training.start import tightest_kmeans
 
@@ -85,7 +86,7 @@ def test_half_of_the_laptop_cases_confirm_the_other_half(tmp_path, monkeypatch):
 def test_a_fit_is_judged_as_its_report_would():
     x, y = MADE["clouds"](120, seed=0)
     few = override(preset("smoke", n_features=3), {"step1.iterations": 100, "step2.iterations": 5})
-    model = fit_rows(x, n_clusters=4, config=few, seed=0)
+    model = fit_prepared(prepare(x, few, 4), seed=0)
     found = judged(VerdictCell("clouds", 4), model, CellData(x, x, y))
     assert {"crowding", "hidden", "behind"} <= found["findings"]["clusters"].keys()
     assert found["rivals"].keys() == {"k-means", "Gaussian mixture"} and max(found["rivals"].values()) > 0.9

@@ -46,7 +46,7 @@ def make(kind: str, seed: int = 0, support=SUPPORT, sharpen: float = 1.0) -> Den
     elif kind == "cluster":
         density = ClusterDensity(head(Prototypes(1, 3, 4), normalise=True), tau=0.3, support=support)
     elif kind == "flow":
-        density = FlowDensity(2, hidden=[16])
+        density = FlowDensity(2, kind="nsf", transforms=3, hidden=[16])
     else:
         density = VaeDensity(2, latent=2, hidden=[16], importance=8)
     with torch.no_grad():

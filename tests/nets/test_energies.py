@@ -8,8 +8,11 @@ from safetensors.torch import load, save
 from torch import nn
 
 from gedi.nets import ClusterDensity, ContrastiveDensity, EnergyDensity, GediNet, MLPEncoder
+from gedi.nets.gedinet import energy_density
 from gedi.objectives.contrastive import SIMILARITIES, contrastive_log_density
 from gedi.objectives.generative import contrastive_divergence
+
+new_net = partial(GediNet, head="projector", density=energy_density)
 
 KINDS = ["energy", "contrastive", "cluster"]
 SUPPORT = (torch.full((2,), -2.0), torch.full((2,), 2.0))
@@ -75,11 +78,11 @@ def test_walls_make_the_far_away_improbable(make, kind):
 def test_gedinet_reads_its_heads_in_eval_mode_and_restores_every_mode(kind):
     def density(net, support):
         if kind == "cluster":
-            return ClusterDensity(net.scores)
+            return ClusterDensity(net.scores, tau=1.0)
         return ContrastiveDensity(net.embed, torch.eye(3), marginal=by("negative_squared_distance", tau=0.1))
 
     sizes = {"representation": 4, "embedding": 3, "projector_hidden": 4, "n_clusters": 2}
-    net, x = GediNet(MLPEncoder(2, [16, 8], 4), density=density, **sizes).train(), rows(dtype=torch.float32)
+    net, x = new_net(MLPEncoder(2, [16, 8], 4), density=density, **sizes).train(), rows(dtype=torch.float32)
     net.nf_projector.eval()
     modes = [part.training for part in net.modules()]
     before = {name: value.clone() for name, value in net.state_dict().items()}
@@ -97,7 +100,7 @@ def test_gedinet_reads_its_heads_in_eval_mode_and_restores_every_mode(kind):
 @pytest.mark.parametrize("support", [None, SUPPORT])
 def test_the_energy_of_gedinet_is_the_one_of_its_parts(support):
     torch.manual_seed(0)
-    net = GediNet(
+    net = new_net(
         MLPEncoder(2, [16, 8], 4), representation=4, embedding=3, projector_hidden=4, n_clusters=2, support=support
     )
     energy = nn.Sequential(net.encoder, net.energy_head, nn.Flatten(0))

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -5,6 +7,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from gedi.nets import GediNet, LinearHeads, MLPEncoder, Projector, Prototypes, score
+from gedi.nets.gedinet import energy_density
+
+new_net = partial(GediNet, head="projector", density=energy_density)
 
 
 def toy_net(seed=0, *, two=False, **encoder):
@@ -14,7 +19,7 @@ def toy_net(seed=0, *, two=False, **encoder):
     def make():
         return MLPEncoder(2, [100, 100], 2, "leaky_relu", **encoder)
 
-    return GediNet(
+    return new_net(
         make(),
         representation=2,
         embedding=2,
@@ -51,7 +56,7 @@ def test_the_papers_toy_network_has_its_parameters():
 
 def test_outputs_have_their_shapes():
     torch.manual_seed(0)
-    net = GediNet(MLPEncoder(5, [16], 8), representation=8, embedding=3, projector_hidden=6, n_clusters=4)
+    net = new_net(MLPEncoder(5, [16], 8), representation=8, embedding=3, projector_hidden=6, n_clusters=4)
     x = points(7, 5)
     assert net.encoder(x).shape == (7, 8)
     assert net.log_density(x).shape == (7,)
@@ -265,7 +270,7 @@ def test_closed_form_score_equals_autograd(activation, frequency, two, norm):
     encoders = [MLPEncoder(2, [20, 10], 3, activation, frequency=frequency, norm=norm) for _ in range(2)]
     for scale in [p for encoder in encoders for name, p in encoder.named_parameters() if name.startswith("norms")]:
         nn.init.uniform_(scale, 0.5, 2.0)
-    net = GediNet(
+    net = new_net(
         encoders[0],
         representation=3,
         embedding=3,
@@ -339,7 +344,7 @@ def test_state_dict_round_trip_gives_the_same_numbers(two):
 def net_of(**options):
     torch.manual_seed(0)
     sizes = dict(representation=8, embedding=3, projector_hidden=6, n_clusters=4)
-    return GediNet(MLPEncoder(5, [16], 8), **sizes, **options)
+    return new_net(MLPEncoder(5, [16], 8), **sizes, **options)
 
 
 def test_linear_heads_read_the_representation():

@@ -1,6 +1,7 @@
 """The ResNet of the paper's table, the faster net, and flat rows of pixels on their way through them."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -9,6 +10,9 @@ from torch.nn import functional as F
 
 from gedi.errors import ConfigError, DataError
 from gedi.nets import ConvNet, GediNet, ImageEncoder, ResNet8
+from gedi.nets.gedinet import energy_density
+
+new_net = partial(GediNet, head="projector", density=energy_density)
 
 BOTH = pytest.mark.parametrize("kind", [ResNet8, ConvNet])
 
@@ -108,7 +112,7 @@ def test_state_round_trip_and_seed():
 @BOTH
 def test_it_works_under_the_heads(kind):
     torch.manual_seed(0)
-    gedi = GediNet(kind(3, 8), representation=8, embedding=8, projector_hidden=16, n_clusters=10)
+    gedi = new_net(kind(3, 8), representation=8, embedding=8, projector_hidden=16, n_clusters=10)
     x = images()
     assert gedi.log_density(x).shape == (4,) and gedi.scores(x).shape == (4, 10)
     gradient = gedi.score(x)

@@ -1,6 +1,7 @@
 """The VAE's bound, where log p is known: linear decoder, Gaussian everything."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -10,13 +11,15 @@ from torch.distributions import MultivariateNormal
 from gedi.nets import VaeDensity
 from gedi.nets.likelihoods import LOG_SIGMA_LIMIT, MIN_SCALE, quasi_normal
 
+new_vae = partial(VaeDensity, hidden=(64, 64), importance=64)
+
 
 def linear_gaussian(*, shift=0.0, widen=0.0):
     """p(x) = N(b, WW^T + s^2 I). W has orthogonal columns, so the posterior is diagonal and q can be exact.
 
     ``shift`` moves q's mean and ``widen`` its log width away from the posterior's; also gives KL(q || posterior).
     """
-    vae = VaeDensity(3, latent=2, hidden=()).double()
+    vae = new_vae(3, latent=2, hidden=()).double()
     w = torch.tensor([[1.0, 0.5], [0.5, -1.0], [0.0, 0.0]], dtype=torch.float64)
     b = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64)
     s = 0.6
@@ -89,7 +92,7 @@ def test_loss_is_the_negative_elbo(amiss):
 
 
 def test_the_loss_draws_from_the_generator_alone():
-    vae = VaeDensity(2, latent=2, hidden=[8])
+    vae = new_vae(2, latent=2, hidden=[8])
     x = gaussian(6, 2).float()
     one, same, other = (vae.loss(x, generator=torch.Generator().manual_seed(seed)) for seed in (0, 0, 1))
     assert torch.equal(one, same) and not torch.equal(one, other)
@@ -112,7 +115,7 @@ def test_fixed_noise_is_gaussian_and_always_the_same():
 def test_making_one_leaves_the_global_generator_where_the_weights_left_it():
     def after(importance):
         torch.manual_seed(0)
-        VaeDensity(2, latent=2, importance=importance)
+        new_vae(2, latent=2, importance=importance)
         return torch.rand(1)
 
     assert torch.equal(after(4), after(64))
@@ -125,7 +128,7 @@ def moons(n, seed):
 
 def test_training_raises_the_likelihood_of_unseen_data():
     torch.manual_seed(0)
-    vae = VaeDensity(2, latent=2, hidden=[32, 32])
+    vae = new_vae(2, latent=2, hidden=[32, 32])
     data, held_out, generator = moons(1000, 0), moons(1000, 1), torch.Generator().manual_seed(0)
     before = vae.log_density(held_out).mean().item()
     optimiser = torch.optim.Adam(vae.parameters(), lr=5e-3)
@@ -139,7 +142,7 @@ def test_training_raises_the_likelihood_of_unseen_data():
 
 
 def test_samples_have_the_shape_of_rows_and_far_away_is_finite():
-    vae = VaeDensity(16, latent=3, hidden=[16])
+    vae = new_vae(16, latent=3, hidden=[16])
     x = vae.sample(5, torch.Generator().manual_seed(0))
     assert x.shape == (5, 16) and vae.log_density(x).shape == (5,)
     assert vae.log_density(1e3 * x).isfinite().all() and vae.score(1e3 * x).isfinite().all()

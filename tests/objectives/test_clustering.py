@@ -7,15 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multinomial
 
+from gedi.objectives.bounds import discriminative_bound, trace_form
 from gedi.objectives.clustering import (
     cluster_log_probs,
     clustering_loss,
-    discriminative_bound,
     invariance_loss,
     marginal_kl,
     sinkhorn,
     swapped_loss,
-    trace_form,
 )
 
 SWAV = {"epsilon": 0.05, "iterations": 3}

@@ -9,7 +9,7 @@ from sklearn.neighbors import KernelDensity
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 
-from gedi.objectives.bounds import infonce_bound
+from gedi.objectives.bounds import infonce_bound, prototypical_critic
 from gedi.objectives.contrastive import (
     SIMILARITIES,
     contrastive_log_density,
@@ -19,7 +19,6 @@ from gedi.objectives.contrastive import (
     negative_squared_distance,
     nt_xent_loss,
     protocpc_bound,
-    prototypical_critic,
     similarity_logits,
     teacher_marginal,
     teacher_probabilities,

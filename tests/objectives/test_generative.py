@@ -1,9 +1,14 @@
+from functools import partial
+
 import pytest
 import torch
 
 from gedi.nets import GediNet, MLPEncoder
 from gedi.nets.densities import score
+from gedi.nets.gedinet import energy_density
 from gedi.objectives.generative import contrastive_divergence, denoising_error, half_squared_slope
+
+new_net = partial(GediNet, head="projector", density=energy_density)
 
 GRID = torch.linspace(-3, 3, 401, dtype=torch.float64).view(-1, 1)
 CELL = 6 / 400
@@ -11,7 +16,7 @@ CELL = 6 / 400
 
 def small_net(seed=0):
     torch.manual_seed(seed)
-    net = GediNet(MLPEncoder(1, [8], 3), representation=3, embedding=2, projector_hidden=2, n_clusters=2).double()
+    net = new_net(MLPEncoder(1, [8], 3), representation=3, embedding=2, projector_hidden=2, n_clusters=2).double()
     with torch.no_grad():
         net.energy_head.weight.mul_(5)  # a density that is far from flat
     return net

@@ -15,8 +15,9 @@ from gedi.data import load
 from gedi.errors import CheckpointError
 from gedi.runs import Checkpoints, claimed
 from gedi.runs import checkpoint as checkpoint_module
+from gedi.training.build import prepare
 from gedi.training.config import override
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.journal import Hooks
 from gedi.training.presets import preset
 from gedi.training.recovery import StoppedError
@@ -37,7 +38,7 @@ def config():
 
 
 def fit(**options):
-    return fit_rows(ROWS, n_clusters=2, config=config(), seed=0, hooks=Hooks(**options))
+    return fit_prepared(prepare(ROWS, config(), 2), seed=0, hooks=Hooks(**options))
 
 
 def same(one, other):

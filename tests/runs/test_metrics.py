@@ -11,7 +11,8 @@ import pytest
 from gedi.errors import ConfigError, RunError
 from gedi.runs import Checkpoints, MetricsLog
 from gedi.training import engine
-from gedi.training.fit import fit_rows
+from gedi.training.build import prepare
+from gedi.training.fit import fit_prepared
 from gedi.training.journal import Hooks
 from gedi.training.recovery import StoppedError
 
@@ -33,13 +34,13 @@ def test_every_line_is_on_disk_before_progress_is_reported(blobs, tiny, tmp_path
             seen.append([line["iteration"] for line in read(tmp_path) if "seen" not in line])
             assert seen[-1][-1] == progress.iteration
 
-    model = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0, hooks=Hooks(progress=look, log=MetricsLog(tmp_path)))
+    model = fit_prepared(prepare(blobs, tiny(), 2), seed=0, hooks=Hooks(progress=look, log=MetricsLog(tmp_path)))
     assert [len(lines) for lines in seen] == [1, 2, 3, 4, 5]
     assert read(tmp_path) == json.loads(json.dumps(model.history))
 
 
 def test_a_resumed_run_repeats_no_line_and_loses_none(blobs, tiny, tmp_path):
-    whole = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)
+    whole = fit_prepared(prepare(blobs, tiny(), 2), seed=0)
     calls = itertools.count(1)
 
     def stop():
@@ -48,7 +49,7 @@ def test_a_resumed_run_repeats_no_line_and_loses_none(blobs, tiny, tmp_path):
     for _ in range(10):
         try:
             hooks = Hooks(log=MetricsLog(tmp_path), checkpoints=Checkpoints(tmp_path), should_stop=stop)
-            fit_rows(blobs, n_clusters=2, config=tiny(), seed=0, hooks=hooks)
+            fit_prepared(prepare(blobs, tiny(), 2), seed=0, hooks=hooks)
             break
         except StoppedError:
             # A line written after the last checkpoint will be made again: the log must drop it.

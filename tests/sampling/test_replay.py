@@ -22,6 +22,10 @@ def marked(size):
     return buffer
 
 
+def draw(buffer, n, **options):
+    return buffer.draw(n, **{"data": torch.zeros(1, 2), "from_data": 0.0, "blur": 0.0} | options)
+
+
 def in_box(x):
     return ((x >= BOX.low) & (x <= BOX.high)).all(1)
 
@@ -35,7 +39,7 @@ def test_a_new_buffer_lies_in_the_box():
 def test_chains_may_begin_in_another_box():
     inner = Box(torch.full((2,), -1.0), torch.full((2,), 1.0))
     buffer = ReplayBuffer(500, BOX, gen(), inner)
-    drawn, _ = buffer.draw(500, restart=1.0, generator=gen(1))
+    drawn, _ = draw(buffer, 500, restart=1.0, generator=gen(1))
     for chains in (buffer.chains, drawn):
         assert (chains.abs() <= 1).all() and not in_box(chains).all()
         assert (chains.amin(0) < -0.98).all() and (chains.amax(0) > 0.98).all()
@@ -45,7 +49,7 @@ def test_chains_may_begin_in_another_box():
 @given(seed=st.integers(0, 999), size=st.integers(1, 60), data=st.data())
 def test_draw_gives_distinct_places(seed, size, data):
     n = data.draw(st.integers(1, size))
-    chains, places = marked(size).draw(n, restart=0.5, generator=gen(seed))
+    chains, places = draw(marked(size), n, restart=0.5, generator=gen(seed))
     assert len(chains) == len(places) == n
     assert len(set(places.tolist())) == n
     assert all(0 <= p < size for p in places.tolist())
@@ -54,7 +58,7 @@ def test_draw_gives_distinct_places(seed, size, data):
 def test_every_place_is_drawn_equally_often():
     buffer, g, counts = marked(20), gen(), torch.zeros(20)
     for _ in range(2000):
-        counts[buffer.draw(5, restart=0.0, generator=g)[1]] += 1
+        counts[draw(buffer, 5, restart=0.0, generator=g)[1]] += 1
     # Each count is binomial(2000, 1/4): 500 with standard deviation 19.4; five of them.
     assert ((counts - 500).abs() < 5 * math.sqrt(2000 / 4 * 3 / 4)).all()
 
@@ -64,7 +68,7 @@ def test_every_place_is_drawn_equally_often():
 def test_put_writes_to_the_drawn_places_and_nowhere_else(seed):
     buffer = marked(30)
     before = buffer.chains.clone()
-    chains, places = buffer.draw(10, restart=0.0, generator=gen(seed))
+    chains, places = draw(buffer, 10, restart=0.0, generator=gen(seed))
     buffer.put(places, -chains)
     assert torch.equal(buffer.chains[places], -chains)
     others = torch.ones(30, dtype=torch.bool).index_fill(0, places, False)
@@ -75,26 +79,26 @@ def test_put_chains_come_back():
     buffer = ReplayBuffer(8, BOX, gen())
     new = torch.arange(16.0).view(8, 2)
     buffer.put(torch.arange(8), new)
-    chains, places = buffer.draw(8, restart=0.0, generator=gen(1))
+    chains, places = draw(buffer, 8, restart=0.0, generator=gen(1))
     assert torch.equal(chains, new[places])
 
 
 def test_draw_does_not_change_the_buffer():
     buffer = marked(30)
     before = buffer.chains.clone()
-    chains, _ = buffer.draw(30, restart=0.5, generator=gen())
+    chains, _ = draw(buffer, 30, restart=0.5, generator=gen())
     chains.zero_()
     assert torch.equal(buffer.chains, before)
 
 
 def test_restart_zero_gives_the_chains_unchanged():
     buffer = marked(200)
-    chains, places = buffer.draw(200, restart=0.0, generator=gen())
+    chains, places = draw(buffer, 200, restart=0.0, generator=gen())
     assert torch.equal(chains, buffer.chains[places])
 
 
 def test_restart_one_gives_only_fresh_points_in_the_box():
-    chains, _ = marked(500).draw(500, restart=1.0, generator=gen())
+    chains, _ = draw(marked(500), 500, restart=1.0, generator=gen())
     assert in_box(chains).all()
     assert len(chains.unique(dim=0)) == 500
     # Fresh points are uniform: mean at the middle, five standard errors of width / sqrt(12 n).
@@ -105,13 +109,13 @@ def test_restart_one_gives_only_fresh_points_in_the_box():
 @pytest.mark.parametrize("restart", [0.05, 0.3, 0.8])
 def test_share_of_restarts_is_binomial(restart):
     n = 20_000
-    chains, _ = marked(n).draw(n, restart=restart, generator=gen())
+    chains, _ = draw(marked(n), n, restart=restart, generator=gen())
     count = int(in_box(chains).sum())
     assert abs(count - n * restart) < 5 * math.sqrt(n * restart * (1 - restart))
 
 
 def test_chains_restart_whole_not_by_coordinate():
-    chains, _ = marked(500).draw(500, restart=0.5, generator=gen())
+    chains, _ = draw(marked(500), 500, restart=0.5, generator=gen())
     outside = (chains >= OUTSIDE).sum(1)
     assert set(outside.tolist()) == {0, 2}
 
@@ -120,7 +124,7 @@ def test_restarts_from_data_are_rows_of_the_data():
     data = -50.0 - torch.arange(20.0).view(10, 2)
     n, restart, from_data = 20_000, 0.2, 0.3
     buffer = marked(n)
-    chains, places = buffer.draw(n, restart=restart, generator=gen(), data=data, from_data=from_data)
+    chains, places = draw(buffer, n, restart=restart, generator=gen(), data=data, from_data=from_data)
     rows = (chains[:, None] == data).all(2)
     kept = (chains == buffer.chains[places]).all(1)
     fresh = in_box(chains)
@@ -136,8 +140,8 @@ def test_chains_from_data_are_blurred_and_the_others_are_not():
     data = -50.0 - 10 * torch.arange(20.0).view(10, 2)
     n, blur = 20_000, 0.1
     buffer = marked(n)
-    draw = dict(restart=0.2, data=data, from_data=0.3, blur=blur)
-    chains, places = buffer.draw(n, generator=gen(), **draw)
+    how = dict(restart=0.2, data=data, from_data=0.3, blur=blur)
+    chains, places = draw(buffer, n, generator=gen(), **how)
     from_data = chains[:, 0] < -40
     assert abs(int(from_data.sum()) - 0.3 * n) < 5 * math.sqrt(n * 0.3 * 0.7)
     noise = (chains[from_data][:, None] - data).abs().amin(1)  # the distance to the row it came from
@@ -152,21 +156,21 @@ def test_chains_from_data_are_blurred_and_the_others_are_not():
 def test_with_all_chains_from_data_the_buffer_plays_no_part():
     """Contrastive divergence."""
     data = -50.0 - torch.arange(20.0).view(10, 2)
-    draw = dict(restart=0.0, data=data, from_data=1.0)
-    one, two = (buffer.draw(40, generator=gen(), **draw)[0] for buffer in (marked(40), ReplayBuffer(40, BOX, gen(3))))
+    how = dict(restart=0.0, data=data, from_data=1.0)
+    one, two = (draw(buffer, 40, generator=gen(), **how)[0] for buffer in (marked(40), ReplayBuffer(40, BOX, gen(3))))
     assert torch.equal(one, two) and (one[:, None] == data).all(2).any(1).all()
-    blurred = marked(40).draw(40, generator=gen(), blur=0.1, **draw)[0]
+    blurred = draw(marked(40), 40, generator=gen(), blur=0.1, **how)[0]
     assert (one != blurred).all() and torch.allclose(one, blurred, atol=0.6)
 
 
 def test_data_unused_without_a_share():
     buffer = marked(50)
-    chains, places = buffer.draw(50, restart=0.0, generator=gen(), data=torch.zeros(3, 2))
+    chains, places = draw(buffer, 50, restart=0.0, generator=gen(), data=torch.zeros(3, 2))
     assert torch.equal(chains, buffer.chains[places])
 
 
 def test_same_generator_gives_the_same_draw():
-    one, two = (ReplayBuffer(40, BOX, gen(5)).draw(20, restart=0.5, generator=gen(6)) for _ in "ab")
+    one, two = (draw(ReplayBuffer(40, BOX, gen(5)), 20, restart=0.5, generator=gen(6)) for _ in "ab")
     assert torch.equal(one[0], two[0]) and torch.equal(one[1], two[1])
 
 
@@ -174,7 +178,7 @@ def test_images_keep_their_shape():
     box = Box(torch.zeros(3, 4, 4), torch.ones(3, 4, 4))
     buffer = ReplayBuffer(12, box, gen())
     buffer.put(torch.arange(12), torch.full((12, 3, 4, 4), OUTSIDE))
-    chains, _ = buffer.draw(6, restart=0.5, generator=gen(1), data=torch.full((2, 3, 4, 4), -1.0), from_data=0.3)
+    chains, _ = draw(buffer, 6, restart=0.5, generator=gen(1), data=torch.full((2, 3, 4, 4), -1.0), from_data=0.3)
     assert chains.shape == (6, 3, 4, 4)
     # An image restarts as a whole.
     outside = (chains == OUTSIDE).flatten(1).float().mean(1)

@@ -17,7 +17,7 @@ from gedi.training.build import prepare
 from gedi.training.choice import choose_clusters, relabel
 from gedi.training.config import override
 from gedi.training.engine import Batch, Engine
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.presets import preset
 from gedi.training.world import Hardware, World
 
@@ -102,14 +102,14 @@ def fit(world: World) -> dict[str, torch.Tensor]:
     rng = np.random.default_rng(1)
     rows = np.vstack([rng.normal(centre, 0.3, (60, 2)) for centre in (-2, 2)])
     config = override(preset("smoke", n_features=2), {"step1.batch_size": 60, "step2.batch_size": 60})
-    model = fit_rows(rows, n_clusters=2, config=config, seed=0, world=world)
+    model = fit_prepared(prepare(rows, config, 2), seed=0, world=world)
     weights = {f"net.{name}": value for name, value in model.net.state_dict().items()}
     return {"labels": torch.from_numpy(model.predict(rows)), "chains": model.chains} | weights
 
 
 def moons(world: World) -> dict[str, torch.Tensor]:
     """Labels of fresh points, after a fit of the moons with default settings."""
-    model = fit_rows(load("moons").x, n_clusters=2, config=preset(None, n_features=2), seed=0, world=world)
+    model = fit_prepared(prepare(load("moons").x, preset(None, n_features=2), 2), seed=0, world=world)
     test = load("moons", split="test")
     return {"labels": torch.from_numpy(model.predict(test.x)), "truth": torch.from_numpy(test.y)}
 
@@ -127,7 +127,7 @@ def rollback(world: World) -> dict[str, torch.Tensor]:
         return found
 
     recipe.density_losses = losses
-    model = fit_rows(ROWS, n_clusters=2, config=config, seed=0, world=world)
+    model = fit_prepared(prepare(ROWS, config, 2), seed=0, world=world)
     events = [event for event in model.results["guard"] if "rolled back" in event["action"]]
     assert [event["seen"] for event in events] == ["at_box is nan"], model.results["guard"]
     assert "to iteration 4" in events[0]["action"]

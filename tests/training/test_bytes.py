@@ -6,7 +6,7 @@ import torch
 
 from gedi.data.scaled_rows import ScaledRows
 from gedi.training.build import prepare
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.presets import configure
 
 SHAPE = (6, 6, 1)
@@ -36,7 +36,7 @@ def images():
 
 def trained(x, change):
     config = configure("digits", "gedi", FEW, change, n_features=36, image_shape=SHAPE)
-    return fit_rows(x, n_clusters=4, config=config, seed=3, image_shape=SHAPE)
+    return fit_prepared(prepare(x, config, 4, image_shape=SHAPE), seed=3)
 
 
 @pytest.mark.parametrize("name", CHANGES)

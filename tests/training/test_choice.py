@@ -12,10 +12,11 @@ from sklearn.neighbors import NearestNeighbors
 from gedi.data.neighbours import neighbour_table
 from gedi.nets import LinearHeads
 from gedi.training import choice, recipe, start
+from gedi.training.build import prepare
 from gedi.training.choice import HEAD, best_of, choose_clusters, compare, find_starts, place_clusters, unexplained
 from gedi.training.config import override
 from gedi.training.engine import Engine
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.guard import GuardWarning
 from gedi.training.recipe import train
 
@@ -295,7 +296,7 @@ def test_labels_that_break_a_constraint_count_against_a_candidate(make_engine, t
 
 
 def test_results_say_what_competed(blobs, tiny):
-    model = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)
+    model = fit_prepared(prepare(blobs, tiny(), 2), seed=0)
     assert set(model.results["candidates"]) == {HEAD, "walks", "neighbours", "kmeans", "mixture"}
     assert all(0 <= value <= 1.001 for value in model.results["candidates"].values())
 
@@ -321,7 +322,7 @@ def test_a_cluster_term_without_weight_leaves_the_clusters_to_k_means(blobs, tin
     placed = []
     monkeypatch.setattr(recipe, "place_clusters", placed.append)
     changes = {f"objective__clustering__{name}": 0.0 for name in ("weight", "dam")}
-    fit_rows(blobs, n_clusters=2, config=tiny(**changes, heads__starts=()), seed=0)
+    fit_prepared(prepare(blobs, tiny(**changes, heads__starts=()), 2), seed=0)
     assert len(placed) == 1
 
 
@@ -349,7 +350,7 @@ def test_clear_groups_are_found(blobs, tiny):
     config = tiny(step1__iterations=40, step2__iterations=60)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)
-        model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+        model = fit_prepared(prepare(blobs, config, 2), seed=0)
     assert alike(model.predict(blobs))
 
 

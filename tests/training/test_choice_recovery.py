@@ -6,7 +6,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from gedi.runs import Checkpoints
 from gedi.training import choice, recipe
-from gedi.training.fit import fit_rows
+from gedi.training.build import prepare
+from gedi.training.fit import fit_prepared
 from gedi.training.guard import GuardWarning
 from gedi.training.journal import Hooks
 from gedi.training.recipe import train
@@ -24,7 +25,7 @@ CHOICES = {
 @pytest.mark.parametrize("name", CHOICES)
 def test_stopped_before_or_after_the_choice_a_run_ends_the_same(blobs, tiny, tmp_path, name):
     config = tiny(**({"heads__choose": 0.5, "heads__random": 3} | CHOICES[name]))
-    whole = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    whole = fit_prepared(prepare(blobs, config, 2), seed=0)
     for after in range(config.step1.iterations + 1, config.step1.iterations + config.step2.iterations + 2):
         left, folder = [after], tmp_path / str(after)
         folder.mkdir()
@@ -35,7 +36,7 @@ def test_stopped_before_or_after_the_choice_a_run_ends_the_same(blobs, tiny, tmp
 
         def fit(folder=folder, **options):
             hooks = Hooks(checkpoints=Checkpoints(folder), **options)
-            return fit_rows(blobs, n_clusters=2, config=config, seed=0, hooks=hooks)
+            return fit_prepared(prepare(blobs, config, 2), seed=0, hooks=hooks)
 
         with pytest.raises(StoppedError):
             fit(should_stop=stop)
@@ -56,8 +57,8 @@ def test_a_checkpoint_holds_what_the_choice_left(blobs, tiny, tmp_path):
 
     config = tiny(heads__choose=0.5, heads__starts=("kmeans",), heads__random=0)
     with pytest.raises(StoppedError):
-        fit_rows(
-            blobs, n_clusters=2, config=config, seed=0, hooks=Hooks(checkpoints=Checkpoints(tmp_path), should_stop=stop)
+        fit_prepared(
+            prepare(blobs, config, 2), seed=0, hooks=Hooks(checkpoints=Checkpoints(tmp_path), should_stop=stop)
         )
     tensors, counters = Checkpoints(tmp_path).load()
     assert counters["competing"] is False and counters["guard"]["good"]["competing"] is True
@@ -69,11 +70,11 @@ def test_a_checkpoint_holds_what_the_choice_left(blobs, tiny, tmp_path):
 def test_a_run_that_diverges_after_the_choice_goes_back_before_it_and_chooses_again(make_engine, tiny, monkeypatch):
     run = make_engine(tiny(heads__choose=0.5, step2__iterations=8, guard__every=3, heads__starts=("kmeans",)))
     chosen, states, calls = [], [], [0]
-    original, losses = choice.choose_clusters, recipe.all_losses
+    losses = recipe.all_losses
 
     def choose(run):
         states.append(pack(run.state)[0])
-        original(run)
+        choice.choose_clusters(run)
         chosen.append(run.state.iteration)
 
     def failing(run, batch):
@@ -85,10 +86,9 @@ def test_a_run_that_diverges_after_the_choice_goes_back_before_it_and_chooses_ag
             assert (run.state.objective is None) or len(run.state.objective) == (4 if run.state.competing else 1)
         return found
 
-    monkeypatch.setattr(recipe, "choose_clusters", choose)
     monkeypatch.setattr(recipe, "all_losses", failing)
     with pytest.warns(GuardWarning, match="rolled back to iteration 3"):
-        train(run)
+        train(run, choose=choose)
     assert chosen == [4, 4]
     before = [{key: state[key] for key in state if key.endswith("clusters.chosen")} for state in states]
     assert before[0] == before[1] and all(int(value) == 0 for value in before[0].values())

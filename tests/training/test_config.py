@@ -4,11 +4,14 @@ import ast
 import inspect
 import io
 import tokenize
+from dataclasses import is_dataclass
 
 import pytest
 import yaml
 
 from gedi.errors import ConfigError
+from gedi.objectives.term import kinds
+from gedi.settings import types_of
 from gedi.training import config as module
 from gedi.training.config import TrainingConfig, from_dict, get, override, paths, to_dict
 
@@ -75,6 +78,10 @@ def test_a_wrong_type_is_refused_in_one_line_that_names_the_key(path, value):
         ("sampler.noise", 0.0),
         ("sampler.noise", -1.0),
         ("sampler.restart", 1.5),
+        ("sampler.step", 0.0),
+        ("sampler.max_drift", -1.0),
+        ("sampler.max_gap", 0.0),
+        ("sampler.burn_in", -5.0),
         ("objective.clustering.tau", 0.0),
         ("objective.clustering.tau", float("nan")),
         ("objective.clustering.prior", -0.1),
@@ -85,8 +92,11 @@ def test_a_wrong_type_is_refused_in_one_line_that_names_the_key(path, value):
         ("heads.anchor", -1.0),
         ("heads.fade", -0.1),
         ("augment.elastic", -0.1),
+        ("augment.shift", -1.0),
+        ("augment.scale", 1.5),
         ("dam.steps", -1),
         ("dam.radius", -0.1),
+        ("dam.max_drop", -1.0),
         ("augment.neighbours", -1),
         ("objective.generative.size", -1.0),
         ("net.hidden", []),
@@ -96,6 +106,7 @@ def test_a_wrong_type_is_refused_in_one_line_that_names_the_key(path, value):
         ("start.repeats", 0),
         ("step1.iterations", -1),
         ("step1.betas", [1.5, 0.9]),
+        ("step1.final_rate", -3.0),
         ("step2.batch_size", 0),
         ("step2.learning_rate", 0.0),
         ("step2.average", 1.01),
@@ -104,6 +115,19 @@ def test_a_wrong_type_is_refused_in_one_line_that_names_the_key(path, value):
 def test_a_value_out_of_range_is_refused_by_name(path, value):
     with pytest.raises(ConfigError, match=rf"^training\.{path} must"):
         override(TrainingConfig(), {path: value})
+
+
+def groups_of_settings(cls: type) -> list[type]:
+    inner = [kind for kind in types_of(cls).values() if is_dataclass(kind)]
+    return [cls, *(found for kind in inner for found in groups_of_settings(kind))]
+
+
+TERMS = [term for members in kinds().values() for term in members.values()]
+
+
+@pytest.mark.parametrize("group", [*groups_of_settings(TrainingConfig), *TERMS], ids=lambda group: group.__name__)
+def test_every_number_has_a_range(group):
+    assert [name for name, kind in types_of(group).items() if kind in (int, float, int | None, float | None)] == []
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import torch
 
 from gedi.errors import ConfigError
 from gedi.nets.mixture import Mixture
-from gedi.training import cost, recipe
+from gedi.training import choice, cost, recipe
 from gedi.training.build import prepare
 from gedi.training.config import override
-from gedi.training.fit import fit_prepared, fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.methods import with_method
 from gedi.training.presets import preset
 
@@ -100,8 +100,8 @@ def test_a_trial_goes_through_both_stages_without_looking_for_starts(blobs, tiny
     def refuse(*_):
         raise AssertionError("a trial neither looks for starts nor chooses")
 
-    for name in ("find_starts", "choose_clusters", "choose_head", "place_clusters"):
-        monkeypatch.setattr(recipe, name, refuse)
+    for room, name in ((choice, "find_start"), (choice, "compare"), (choice, "choose_head"), (recipe, "choose_head")):
+        monkeypatch.setattr(room, name, refuse)
     ready = prepare(blobs, tiny(step1__iterations=50, step2__iterations=50), 2)
     stages = [stage for stage, _ in cost._trial(ready, None, 4, 4)]
     assert [stages.count(stage) for stage in ("step1", "step2")] == [4, 4]
@@ -133,10 +133,10 @@ def test_a_trial_leaves_the_random_state_alone(blobs, tiny):
 
 def test_the_estimate_is_of_the_size_of_the_real_time(blobs, tiny):
     config = tiny(step1__iterations=60, step2__iterations=60)
-    fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)  # the first call pays for imports
+    fit_prepared(prepare(blobs, tiny(), 2), seed=0)  # the first call pays for imports
     found = cost.estimate(prepare(blobs, config, 2))
     began = time.monotonic()
-    fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    fit_prepared(prepare(blobs, config, 2), seed=0)
     measured = time.monotonic() - began
     assert measured / 5 < found.seconds < measured * 5  # allow for a busy machine
     assert found.memory is not None and 1e7 < found.memory < 1e11

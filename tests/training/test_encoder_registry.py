@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from gedi.training import encoder_registry, fit
+from gedi.training.build import prepare
 from gedi.training.config import NetConfig
 from gedi.training.encoder_registry import in_bfloat16, threads_for
 from gedi.training.presets import configure
@@ -41,7 +42,7 @@ def test_fits_and_predictions_follow_the_rule_and_give_the_threads_back(monkeypa
         return lambda x: seen.append(torch.get_num_threads()) or function(x)
 
     monkeypatch.setattr(fit, "train", counted(fit.train))
-    model = fit.fit_rows(blobs, n_clusters=2, config=tiny(), seed=0)
+    model = fit.fit_prepared(prepare(blobs, tiny(), 2), seed=0)
     monkeypatch.setattr(model._frozen, "log_density", counted(model._frozen.log_density))
     model.score_samples(blobs)
     assert seen == [1, 1] and torch.get_num_threads() == 2

@@ -11,8 +11,9 @@ from gedi.errors import ConfigError
 from gedi.nets.likelihoods import zuko_flow
 from gedi.objectives.term import kinds
 from gedi.training import recipe
-from gedi.training.config import TrainingConfig, override, read_objective
-from gedi.training.fit import fit_rows
+from gedi.training.build import prepare
+from gedi.training.config import TrainingConfig, check_outliers, override, read_objective
+from gedi.training.fit import fit_prepared
 
 GENERATIVE = list(kinds()["generative"])
 SMALL = {"flow": {"hidden": [16], "transforms": 2}, "vae": {"hidden": [16], "latent": 2}, "contrastive": {"bank": 32}}
@@ -63,7 +64,7 @@ def test_step_1_finds_data_likelier_than_the_gap_between_them(blobs, tiny, kind)
     longer = {"step1__iterations": 400, "step1__learning_rate": 5e-3} if kind == "vae" else {"step1__iterations": 60}
     settings = {"hidden": [32, 32]} if kind == "vae" else {}
     config = with_kind(tiny(step2__iterations=0, **longer), kind, **settings)
-    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    model = fit_prepared(prepare(blobs, config, 2), seed=0)
     between = np.zeros((50, 2)) + np.random.default_rng(0).normal(0, 0.1, (50, 2)) + blobs.mean(0)
     assert np.median(model.score_samples(blobs)) > np.median(model.score_samples(between))
 
@@ -96,7 +97,7 @@ def test_a_copy_of_a_net_is_on_its_own(make_engine, tiny, kind):
 
 
 def test_the_bank_of_a_contrastive_density_is_of_the_trained_net(blobs, tiny):
-    model = fit_rows(blobs, n_clusters=2, config=with_kind(tiny(), "contrastive"), seed=0)
+    model = fit_prepared(prepare(blobs, with_kind(tiny(), "contrastive"), 2), seed=0)
     rows = torch.from_numpy(model.scaler.transform(blobs))
     chosen = rows[torch.arange(32) * len(rows) // 32]
     with torch.no_grad():
@@ -149,3 +150,15 @@ def test_a_density_of_step_1_only_has_to_learn_there_and_to_last(tiny, changes, 
 def test_settings_that_cannot_work_are_named(settings, expected):
     with pytest.raises(ConfigError, match=expected):
         read_objective(generative=settings)
+
+
+@pytest.mark.parametrize("kind", ["energy", "denoising"])
+def test_a_density_of_weight_zero_is_no_density(blobs, tiny, kind):
+    without = override(tiny(step1__iterations=0), {"objective.generative": None})
+    zero = override(tiny(step1__iterations=0), {"objective.generative": {"kind": kind, "weight": 0.0}})
+    plain, same = (fit_prepared(prepare(blobs, config, 2), seed=0) for config in (without, zero))
+    assert not same.has_density and "denoising_error" not in same.history[-1]
+    weights, others = plain.net.state_dict(), same.net.state_dict()
+    assert weights.keys() == others.keys() and all(torch.equal(weights[name], others[name]) for name in weights)
+    with pytest.raises(ConfigError, match="this method trains none"):
+        check_outliers(0.2, zero)

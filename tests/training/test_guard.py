@@ -13,8 +13,9 @@ from gedi.cli import main
 from gedi.data import load
 from gedi.runs import Checkpoints
 from gedi.training import engine, recipe
+from gedi.training.build import prepare
 from gedi.training.config import GuardConfig, SamplerConfig
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.guard import DivergedError, Guard, GuardWarning, Symptom, cold_sampler, divergence, is_calm, worries
 from gedi.training.journal import Hooks
 from gedi.training.recipe import train
@@ -170,7 +171,7 @@ def test_a_run_that_rolled_back_resumes_to_the_same_weights(tiny, blobs, tmp_pat
         config = tiny(step1__iterations=10, guard__every=2, guard__tries=1000, guard__max_gap=limit)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GuardWarning)
-            return fit_rows(blobs, n_clusters=2, config=config, seed=0, **options)
+            return fit_prepared(prepare(blobs, config, 2), seed=0, **options)
 
     gaps = sorted(abs(line["generative"]) for line in fit(1e6).history if "generative" in line)
     limit = gaps[-6]  # the run's own noise exceeds this limit now and then

@@ -10,7 +10,7 @@ from gedi import runs
 from gedi.errors import ConfigError
 from gedi.training.build import box_around, build_net, prepare
 from gedi.training.config import TrainingConfig
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.presets import PRESETS, configure, preset
 
 SHORT = {f"{stage}.batch_size": 4 for stage in ("step1", "step2")} | {"sampler.buffer_size": 8}
@@ -24,7 +24,7 @@ def pictures(shape, n=10, seed=0):
 def fit(name, shape, **changes):
     rows = pictures(shape)
     config = configure(name, "gedi", SHORT, changes, n_features=rows.shape[1], image_shape=shape)
-    return rows, fit_rows(rows, n_clusters=2, config=config, seed=0, image_shape=shape)
+    return rows, fit_prepared(prepare(rows, config, 2, image_shape=shape), seed=0)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """A trained model's answer for a row does not depend on the other rows."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import torch
 
 from gedi.errors import DataError, RunError
 from gedi.nets import MLPEncoder
+from gedi.objectives.term import Loss, Term
+from gedi.settings import Positive
 from gedi.training.build import prepare
 from gedi.training.config import override
-from gedi.training.fit import fit_prepared, fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.methods import with_method
 from gedi.training.model import MOST_TYPICAL
 
@@ -77,7 +80,7 @@ def test_fresh_chains_do_not_need_those_of_training_and_stay_in_the_box(fitted):
 
 def test_probabilities_of_protocpc_have_its_temperature(blobs, tiny):
     config = override(with_method(tiny(), "protocpc"), {"objective.contrastive.tau": 0.5})
-    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    model = fit_prepared(prepare(blobs, config, 2), seed=0)
     scores = model._frozen.scores(torch.from_numpy(model.scaler.transform(blobs)))
     torch.testing.assert_close(torch.from_numpy(model.predict_proba(blobs)).float(), torch.softmax(scores / 0.5, dim=1))
 
@@ -132,7 +135,7 @@ def test_a_constant_term_and_rows_with_an_infinite_log_p_do_no_harm(judge):
 
 @pytest.mark.parametrize(("changes", "terms"), [({}, 1), (TWO_TERMS, 2)])
 def test_the_terms_are_measured_over_the_training_rows(blobs, tiny, changes, terms):
-    model = fit_rows(blobs, n_clusters=2, config=override(tiny(), changes), seed=0)
+    model = fit_prepared(prepare(blobs, override(tiny(), changes), 2), seed=0)
     parts = model.log_density_parts(blobs)
     np.testing.assert_array_equal(model.typical_parts, [np.median(parts, axis=0), parts.std(axis=0)])
     assert parts.shape == (len(blobs), terms)
@@ -169,7 +172,23 @@ def test_categories_are_measured_without_the_noise_that_training_adds(tiny):
 def test_without_the_typical_parts_the_error_says_why(fitted, blobs, tiny):
     with pytest.raises(RunError, match="an older version of gedi, without typicality: fit it again"):
         replace(fitted, typical_parts=None).typicality(blobs)
-    swav = fit_rows(blobs, n_clusters=2, config=with_method(tiny(), "swav"), seed=0)
+    swav = fit_prepared(prepare(blobs, with_method(tiny(), "swav"), 2), seed=0)
     assert swav.typical_parts is None
     with pytest.raises(RunError, match="trained without a density"):
         swav.typicality(blobs)
+
+
+def test_a_new_family_with_clusters_predicts_with_its_own_temperature(fitted, blobs, own_terms):
+    @dataclass
+    class Mine(Term, family="mine"):
+        kind: str = "mine"
+        tau: Positive = 0.3  # temperature
+        has_clusters: ClassVar[bool] = True
+
+        def losses(self, views) -> dict[str, Loss]:
+            return {}
+
+    changed = override(fitted.config, {"objective.clustering": None, "objective.mine.kind": "mine"})
+    model = replace(fitted, config=changed)
+    scores = model._frozen.scores(torch.from_numpy(model.scaler.transform(blobs)))
+    torch.testing.assert_close(torch.from_numpy(model.predict_proba(blobs)).float(), torch.softmax(scores / 0.3, dim=1))

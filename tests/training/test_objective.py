@@ -91,6 +91,7 @@ def test_terms_share_one_pass_through_the_encoder(make_engine, tiny, monkeypatch
         ({"objective.clustering.kind": "kmeans"}, "kind kmeans labels the rows itself"),
         ({"objective.clustering": {"kind": "kmeans", "dam": 1.0}}, "training.objective.clustering.dam must be 0"),
         ({"objective.generative": None}, "training.step1 trains a density"),
+        ({"objective.generative.weight": 0}, "training.step1 trains a density"),
         ({"objective.generative.weight": -1}, "training.objective.generative.weight must not be negative"),
     ],
 )

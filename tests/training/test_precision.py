@@ -5,7 +5,8 @@ import torch
 
 from gedi.objectives import clustering as clustering_module
 from gedi.training import moves as moves_module
-from gedi.training.fit import fit_rows
+from gedi.training.build import prepare
+from gedi.training.fit import fit_prepared
 from gedi.training.recipe import train
 from gedi.training.world import Hardware, World
 
@@ -47,6 +48,6 @@ def test_sampling_and_sinkhorn_see_float32_outside_autocast(make_engine, tiny, m
 
 def test_clusters_are_those_of_full_precision(blobs, tiny, mixed):
     config = tiny(step1__iterations=40, step2__iterations=40)
-    full, half = (fit_rows(blobs, n_clusters=2, config=config, seed=0, world=world) for world in (None, mixed))
+    full, half = (fit_prepared(prepare(blobs, config, 2), seed=0, world=world) for world in (None, mixed))
     agree = (full.predict(blobs) == half.predict(blobs)).mean()
     assert max(agree, 1 - agree) == 1.0

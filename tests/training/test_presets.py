@@ -15,9 +15,9 @@ from gedi.training import moves as moves_module
 from gedi.training.build import prepare
 from gedi.training.config import check, get, override, paths
 from gedi.training.engine import Engine
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.methods import METHODS, VARIANT_CHANGES, with_method
-from gedi.training.presets import PRESETS, preset
+from gedi.training.presets import PRESETS, configure, preset
 from gedi.training.recipe import density_losses
 
 
@@ -93,7 +93,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 def test_jem_is_step_1_alone(blobs, tiny, calls):
     config = with_method(tiny(), "jem")
     assert list(config.objective) == ["generative"] and config.step2.iterations == 0
-    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    model = fit_prepared(prepare(blobs, config, 2), seed=0)
     assert calls == {"sgld": config.step1.iterations, "dam": 0}
     assert {line["stage"] for line in model.history} == {"step1"}
     assert set(model.predict(blobs)) == {0}
@@ -103,7 +103,7 @@ def test_jem_is_step_1_alone(blobs, tiny, calls):
 def test_swav_has_no_energy_no_walks_and_no_start(blobs, calls, name):
     config = with_method(preset(name, n_features=2), "swav")
     config.step2.iterations = 4
-    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    model = fit_prepared(prepare(blobs, config, 2), seed=0)
     assert calls == {"sgld": 0, "dam": 0}
     assert {line["stage"] for line in model.history} == {"step2"}
     assert not {"generative", "negative_free", "clustering_dam", "anchor"} & set(model.history[-1])
@@ -156,7 +156,7 @@ def test_an_ablation_of_a_missing_term_is_refused(tiny, method, name, family):
 
 
 def test_two_encoders_share_no_weights(blobs, tiny):
-    net = fit_rows(blobs, n_clusters=2, config=ablated(tiny(), "no NF, 2 encoders"), seed=0).net
+    net = fit_prepared(prepare(blobs, ablated(tiny(), "no NF, 2 encoders"), 2), seed=0).net
     own = {id(p) for p in net.energy_encoder.parameters()}
     assert own and own.isdisjoint(id(p) for p in net.encoder.parameters())
 
@@ -166,8 +166,8 @@ def test_all_run_through_the_same_recipe(blobs, tiny, monkeypatch, name):
     seen = []
     original = fit_module.train
     monkeypatch.setattr(fit_module, "train", lambda run: (seen.append(run), original(run)))
-    config = with_method(tiny(), name) if name in METHODS else ablated(tiny(), name)
-    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    config = with_method(tiny(), name) if name in METHODS else ablated(tiny(**WITH_NF), name)
+    model = fit_prepared(prepare(blobs, config, 2), seed=0)
     assert len(seen) == 1 and model.net is seen[0].state.net
     assert model.predict_proba(blobs).shape == (80, 2)
 
@@ -175,7 +175,7 @@ def test_all_run_through_the_same_recipe(blobs, tiny, monkeypatch, name):
 @pytest.mark.parametrize("name", ["barlow", "vicreg", "w-mse", "simclr", "protocpc"])
 def test_methods_without_a_density_train_their_term_alone_and_find_clear_clusters(blobs, tiny, calls, name):
     config = with_method(tiny(step2__iterations=60), name)
-    model = fit_rows(blobs, n_clusters=2, config=config, seed=0)
+    model = fit_prepared(prepare(blobs, config, 2), seed=0)
     assert calls == {"sgld": 0, "dam": 0}
     assert {line["stage"] for line in model.history} == {"step2"} and config.step2.iterations == 4 + 60
     labels = model.predict(blobs)
@@ -190,3 +190,12 @@ def test_methods_without_a_density_beside_their_clusters_have_one_encoder():
         config = with_method(asked, name)
         reads_encoder = getattr(config.objective.get("generative"), "reads_encoder", False)
         assert config.net.two_encoders == (reads_encoder and "clustering" in config.objective and name != "jem"), name
+
+
+def test_a_misspelt_name_gets_a_suggestion_in_python_too():
+    with pytest.raises(ConfigError, match=r"There is no preset 'toyy': did you mean 'toy'\?"):
+        configure("toyy", "gedi", n_features=2)
+    with pytest.raises(ConfigError, match=r"There is no method 'swaw': did you mean 'swav'\?"):
+        configure(None, "swaw", n_features=2)
+    with pytest.raises(ConfigError, match="There is no method 'x': choose from gedi, gedi-1"):
+        configure(None, "x", n_features=2)

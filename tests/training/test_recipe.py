@@ -9,12 +9,12 @@ import torch
 from gedi.objectives.generative import restraint, settled
 from gedi.training import choice, recipe
 from gedi.training.engine import Engine
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.recipe import train
 
 
 @pytest.mark.parametrize(
-    "function", [fit_rows, train, Engine.__init__, Engine.stage, choice.choose_clusters, choice.compare]
+    "function", [fit_prepared, train, Engine.__init__, Engine.stage, choice.choose_clusters, choice.compare]
 )
 def test_training_takes_no_labels(function):
     names = {name.lower() for name in inspect.signature(function).parameters}
@@ -91,16 +91,17 @@ def test_all_chains_count_if_none_has_arrived_or_no_burn_in_is_asked():
 # ---- stages ----
 
 
-def spied(monkeypatch, when):
-    """Note the place of every choice."""
-    original = choice.choose_clusters
+def places_of_choices(run) -> list[tuple[str, int]]:
+    """Train, and note the place of every choice."""
+    when = []
 
     def choose(run):
         assert run.state.competing
         when.append((run.state.stage, run.state.iteration))
-        original(run)
+        choice.choose_clusters(run)
 
-    monkeypatch.setattr(recipe, "choose_clusters", choose)
+    train(run, choose=choose)
+    return when
 
 
 @pytest.mark.parametrize(
@@ -111,19 +112,13 @@ def spied(monkeypatch, when):
         ({"heads__choose": 0.0}, ("step2", 0)),
     ],
 )
-def test_clusters_are_chosen_once_and_after_their_share_of_step_2(make_engine, tiny, monkeypatch, settings, expected):
-    when = []
-    spied(monkeypatch, when)
+def test_clusters_are_chosen_once_and_after_their_share_of_step_2(make_engine, tiny, settings, expected):
     run = make_engine(tiny(**settings))
-    train(run)
-    assert when == [expected] and not run.state.competing
+    assert places_of_choices(run) == [expected] and not run.state.competing
 
 
-def test_without_step_2_nothing_is_chosen(make_engine, tiny, monkeypatch):
-    when = []
-    spied(monkeypatch, when)
-    train(make_engine(tiny(step2__iterations=0)))
-    assert when == []
+def test_without_step_2_nothing_is_chosen(make_engine, tiny):
+    assert places_of_choices(make_engine(tiny(step2__iterations=0))) == []
 
 
 def test_heads_compete_and_then_one_goes_on_alone(make_engine, tiny):

@@ -16,8 +16,9 @@ from gedi.commands.fit import _settings
 from gedi.errors import ConfigError, DataError, LogicError, RunError
 from gedi.logic import Categorical, Constraint
 from gedi.objectives.term import temperature
+from gedi.training.build import prepare
 from gedi.training.config import from_dict, override, read_objective, to_dict
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.presets import configure
 
 RULE = "a, b : 2\na < b"
@@ -84,7 +85,7 @@ def test_the_temperature_is_that_of_a_term_that_is_used_and_has_clusters(constra
 def test_the_constraint_says_which_cluster_is_which(pairs, constrained):
     for rule, first in ((RULE, 0), ("a, b : 2\na > b", 1)):
         config = constrained(rule, step2__iterations=60, heads__starts=(), heads__neutral=0)
-        found = fit_rows(pairs, n_clusters=2, config=config, seed=0).predict(pairs)
+        found = fit_prepared(prepare(pairs, config, 2), seed=0).predict(pairs)
         assert (found[::2] == first).all() and (found[1::2] == 1 - first).all(), rule
 
 
@@ -93,7 +94,7 @@ def test_a_constraint_alone_trains_and_may_collapse(pairs, constrained):
     config.objective = {"symbolic": config.objective["symbolic"]}
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model = fit_rows(pairs, n_clusters=2, config=config, seed=0)
+        model = fit_prepared(prepare(pairs, config, 2), seed=0)
     assert len(set(model.predict(pairs))) == 1  # all rows in one cluster: the rule holds, and says nothing
     assert any("1 of 2 clusters has no rows" in str(w.message) for w in said)
     assert model.results["objective"] < 0.2  # the rule is the objective
@@ -101,8 +102,8 @@ def test_a_constraint_alone_trains_and_may_collapse(pairs, constrained):
 
 def test_a_weight_of_zero_leaves_rows_ungrouped_and_the_run_as_it_was(blobs, tiny, constrained):
     config = override(constrained("a, b, c : 2\na != b\nb != c or a == c"), {"objective.symbolic.weight": 0.0})
-    plain = fit_rows(blobs, n_clusters=2, config=tiny(), seed=0).net.state_dict()  # 80 is not a multiple of 3
-    zero = fit_rows(blobs, n_clusters=2, config=config, seed=0).net.state_dict()
+    plain = fit_prepared(prepare(blobs, tiny(), 2), seed=0).net.state_dict()  # 80 is not a multiple of 3
+    zero = fit_prepared(prepare(blobs, config, 2), seed=0).net.state_dict()
     assert all(torch.equal(plain[name], zero[name]) for name in plain)
 
 

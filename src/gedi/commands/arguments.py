@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-import difflib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from contextlib import suppress
+from typing import Annotated, Any, NoReturn
 
 import yaml
 
-from gedi.errors import ConfigError
-from gedi.settings import AUTO
+from gedi.errors import ConfigError, did_you_mean
+from gedi.settings import AUTO, Minutes, Natural, Outliers, Rule, Seconds, Seed, at_most, checked
 
 
 class Formatter(argparse.HelpFormatter):
@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         self.commands: dict[str, Parser] = {}
 
     def error(self, message: str) -> NoReturn:
-        end = "" if message.endswith("?") else "."
+        end = "" if message.endswith(("?", ".")) else "."
         self.exit(2, f"gedi: {message}{end} See: {self.prog} --help\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
             at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
             words, command = words[:at], words[at : at + 1]
             if command and command[0] not in self.commands:
-                self.error(f"there is no command {command[0]}{perhaps_meant(command[0], self.commands)}")
+                self.error(f"there is no command {command[0]}{did_you_mean(command[0], self.commands)}")
         self._check_flags(words)
         return super().parse_known_args(args, namespace)
 
@@ -55,13 +55,7 @@ class Parser(argparse.ArgumentParser):
             if word == "--":  # only positional arguments follow
                 return
             if name.startswith("--") and " " not in name and name not in known:
-                self.error(f"{self.prog} has no flag {name}{perhaps_meant(name, known)}")
-
-
-def perhaps_meant(name: str, known: Iterable[str]) -> str:
-    """'. Did you mean fit?', or nothing if no known name is close."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f". Did you mean {near[0]}?" if near else ""
+                self.error(f"{self.prog} has no flag {name}{did_you_mean(name, known, '.')}")
 
 
 def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
@@ -87,28 +81,27 @@ def training_flags(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     return rest, changes
 
 
-def number_type(kind: type, allowed: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
-    """An argparse type: a number of one kind in a range; ``words`` describe both."""
+FREE_PORT = Rule("be 0 (any free port) or from 1024 to 65535", lambda port: port == 0 or 1024 <= port <= 65535)
+
+
+def number(kind: Any) -> Callable[[str], Any]:
+    """An argparse type: a number of the type of a setting, within its range."""
 
     def convert(text: str) -> Any:
+        value: int | str = text
+        with suppress(ValueError):
+            value = int(text)
         try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not allowed(value):
-            raise argparse.ArgumentTypeError(f"must be {words}, got {text!r}")
-        return value
+            return checked(kind, value, "")
+        except ConfigError as error:
+            raise argparse.ArgumentTypeError(str(error).strip(" .")) from error
 
     return convert
 
 
-# Seeds that every library accepts; times, where 0 means at once; ports that need no privileges.
-natural = number_type(int, lambda value: 0 <= value <= 10**6, "a whole number from 0 to 1,000,000")
-seed = number_type(int, lambda value: 0 <= value <= 2**31, f"a whole number from 0 to {2**31}")
-seconds = number_type(float, lambda value: 0 <= value < 1e7, "a number of seconds from 0 to 10,000,000")
-share = number_type(float, lambda value: 0 <= value < 1, "at least 0 and below 1")
-minutes = number_type(float, lambda value: 0 < value < 1e6, "a number of minutes above 0 and below 1,000,000")
-port = number_type(int, lambda value: value == 0 or 1024 <= value <= 65535, "0 (any free port) or from 1024 to 65535")
+seed, seconds, minutes, share = map(number, (Seed, Seconds, Minutes, Outliers))
+natural = number(Annotated[Natural, at_most(10**6)])
+port = number(Annotated[int, FREE_PORT])
 
 
 def one_of(what: str, names: Iterable[str]) -> Callable[[str], str]:
@@ -117,8 +110,7 @@ def one_of(what: str, names: Iterable[str]) -> Callable[[str], str]:
 
     def convert(text: str) -> str:
         if text not in known:
-            near = perhaps_meant(text, known) or f". Choose from: {', '.join(known)}"
-            raise argparse.ArgumentTypeError(f"there is no {what} '{text}'{near}")
+            raise argparse.ArgumentTypeError(f"there is no {what} {text!r}{did_you_mean(text, known)}")
         return text
 
     return convert

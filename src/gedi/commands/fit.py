@@ -13,6 +13,7 @@ from gedi.commands.report import write_run_report
 from gedi.commands.terminal import err, out, say, say_columns, stop_on_signal
 from gedi.errors import ConfigError, DataError
 from gedi.files.reading import read_yaml
+from gedi.progress import progress_line
 from gedi.settings import AUTO, make
 from gedi.training.hardware import Hardware
 
@@ -134,7 +135,6 @@ def _number(
         return args.n_clusters, {}
     if begun is not None:
         return begun.n_clusters, begun.number
-    from gedi.training.journal import progress_line
     from gedi.training.number import DOING, find_number
 
     say(err, f"{DOING}, for up to a minute (--n-clusters C skips this)")
@@ -188,7 +188,7 @@ def _train(folder: Path, plan: Plan, loaded: Loaded, ready: Prepared, save_every
     from gedi.report.rerun import from_here
     from gedi.training.fit import fit_prepared
     from gedi.training.guard import DivergedError
-    from gedi.training.journal import Hooks, progress_line
+    from gedi.training.journal import Hooks
     from gedi.training.recovery import StoppedError
     from gedi.training.world import ProcessLostError, World
 

@@ -40,10 +40,10 @@ class AugmentConfig:
     neighbours: Natural = 10  # take the second view from one of this many mutual nearest neighbours (0: from x)
     learned: bool = False  # search for neighbours again, in the representation, once clusters are chosen
     early: bool = True  # use neighbours before clusters are chosen, too: those of the rows themselves
-    shift: float = 0.0  # images: largest shift in pixels
-    rotate: float = 0.0  # images: largest rotation in degrees
-    scale: float = 0.0  # images: largest relative change of size
-    shear: float = 0.0  # images: largest shear
+    shift: NotNegative = 0.0  # images: largest shift in pixels
+    rotate: NotNegative = 0.0  # images: largest rotation in degrees
+    scale: Share = 0.0  # images: largest relative change of size
+    shear: NotNegative = 0.0  # images: largest shear
     elastic: NotNegative = 0.0  # images: standard deviation of smooth random displacements, in half sides of the image
     crop: Natural = 0  # images: random crop after reflecting the border by this many pixels
     area: Annotated[float, PART] = 1.0  # images: random windows of at least this share of the area, enlarged ...

@@ -2,7 +2,6 @@
 
 # pyright: reportMissingTypeStubs=false
 # pyright: reportUnnecessaryIsInstance=false
-import difflib
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gedi.data.streaming import converted, is_mapped, row_blocks
-from gedi.errors import DataError, warn_user
+from gedi.errors import DataError, did_you_mean, warn_user
 
 CHANNELS = (1, 3, 4)  # of images: grey, colour, colour with transparency
 TOO_LARGE = 1e150  # its square still fits in a double
@@ -116,12 +115,6 @@ def few(names: Iterable[str]) -> str:
     return ", ".join(listed[:NAMES_SHOWN]) + more
 
 
-def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
-    """The end of a message about an unknown name: the nearest known one, or ``otherwise`` if none is near."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else otherwise
-
-
 def check_names(names: Iterable[str], where: Path | str) -> list[str]:
     """The names of a table's columns; refuses names that occur twice."""
     listed = list(names)
@@ -131,8 +124,8 @@ def check_names(names: Iterable[str], where: Path | str) -> list[str]:
 
 
 def no_such_column(where: Path | str, name: str, names: list[str], *, of_training: bool) -> DataError:
-    hint = did_you_mean(name, names, otherwise=f"its columns are {few(map(repr, names))}.")
-    return DataError(f"{where} has no column {name!r}{', which training had' if of_training else ''}: {hint}")
+    hint = did_you_mean(name, names, f": its columns are {few(map(repr, names))}.")
+    return DataError(f"{where} has no column {name!r}{', which training had' if of_training else ''}{hint}")
 
 
 def _as_float64(x: Any, *, images: bool) -> np.ndarray:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pooch
 
-from gedi.data.checks import did_you_mean
 from gedi.data.sources import NAMES, data_dir
-from gedi.errors import DataError
+from gedi.errors import DataError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,7 @@ def fetch(name: str, folder: Path | None = None) -> Path:
     if name not in DOWNLOADS:
         if name in NAMES:
             raise DataError(f"There is nothing to download for {name}: it comes with gedi.")
-        hint = did_you_mean(name, DOWNLOADS, otherwise=f"gedi fetches {', '.join(DOWNLOADS)}.")
-        raise DataError(f"There is no data set called {name!r}: {hint}")
+        raise DataError(f"There is no data set called {name!r}{did_you_mean(name, DOWNLOADS)}")
     folder = data_dir() / name if folder is None else folder
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,12 +11,11 @@ import numpy as np
 import pooch
 
 from gedi.data import files, mixed, official, pictures, streaming, tables, toys
-from gedi.data.checks import did_you_mean
 from gedi.data.dataset import Dataset
 from gedi.data.mixed import TableBlock
 from gedi.data.table_recipe import TableRecipe
 from gedi.data.tables import Wanted
-from gedi.errors import DataError
+from gedi.errors import DataError, did_you_mean
 
 SHAPES = (toys.moons, toys.circles, toys.rings, toys.spirals, toys.links, toys.smile, toys.blobs)
 SHAPES_OF_PAPER = (toys.paper_moons, toys.paper_circles)
@@ -249,8 +248,8 @@ def _not_found(data: str | Path, path: Path) -> DataError:
     looks_like_path = isinstance(data, Path) or path.suffix or len(path.parts) > 1
     if looks_like_path:
         return DataError(f"There is no file {path}: check the path.")
-    hint = did_you_mean(str(data).lower(), NAMES, otherwise=f"the known names are {', '.join(NAMES)}.")
-    return DataError(f"There is no data set (and no file) called {str(data)!r}: {hint}")
+    hint = did_you_mean(str(data).lower(), NAMES)
+    return DataError(f"There is no data set (and no file) called {str(data)!r}{hint}")
 
 
 def _subset(data: Dataset, n: int | None, seed: int) -> Dataset:

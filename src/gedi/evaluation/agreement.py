@@ -118,10 +118,8 @@ def sgd_probe(
     *,
     epochs: int = 100,
     lr: float = 1e-3,
-    momentum: float = 0.9,
     batch_size: int = 100,
     seed: int = 0,
-    device: str | torch.device = "cpu",
 ) -> float:
     """The paper's probe (Appendix J): test accuracy of softmax regression on features [n, d], trained by SGD.
 
@@ -131,20 +129,20 @@ def sgd_probe(
     train, labels, test, truth = _checked_pairs(train_x, train_y, test_x, test_y)
     classes, targets = np.unique(labels, return_inverse=True)
     generator = torch.Generator().manual_seed(seed)
-    x, y = torch.from_numpy(train).to(device), torch.from_numpy(targets.reshape(-1)).to(device)
+    x, y = torch.from_numpy(train), torch.from_numpy(targets.reshape(-1))
     # The initial weights of nn.Linear, but drawn from our generator.
     bound = 1 / np.sqrt(train.shape[1])
-    weight = ((2 * torch.rand(len(classes), train.shape[1], generator=generator) - 1) * bound).to(device)
-    bias = ((2 * torch.rand(len(classes), generator=generator) - 1) * bound).to(device)
+    weight = (2 * torch.rand(len(classes), train.shape[1], generator=generator) - 1) * bound
+    bias = (2 * torch.rand(len(classes), generator=generator) - 1) * bound
     parameters = [weight.requires_grad_(), bias.requires_grad_()]
-    optimiser = torch.optim.SGD(parameters, lr=lr, momentum=momentum)
+    optimiser = torch.optim.SGD(parameters, lr=lr, momentum=0.9)
     for _ in range(epochs):
-        for rows in torch.randperm(len(x), generator=generator).to(device).split(batch_size):
+        for rows in torch.randperm(len(x), generator=generator).split(batch_size):
             optimiser.zero_grad()
             F.cross_entropy(F.linear(x[rows], weight, bias), y[rows]).backward()
             optimiser.step()
     with torch.no_grad():
-        predicted = F.linear(torch.from_numpy(test).to(device), weight, bias).argmax(1).cpu().numpy()
+        predicted = F.linear(torch.from_numpy(test), weight, bias).argmax(1).numpy()
     return float(np.mean(classes[predicted] == truth))
 
 

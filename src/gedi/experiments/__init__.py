@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from gedi.errors import ConfigError
+from gedi.errors import ConfigError, did_you_mean
 from gedi.experiments import paper
 
 SCALES = ("smoke", "laptop", "paper")
@@ -58,7 +58,7 @@ class Outcome:
 def budget(scale: str, seeds: int | None, *, laptop_seeds: int) -> Budget:
     """The budget of a scale: smoke takes seconds, laptop suits two CPU cores, paper uses 5 seeds everywhere."""
     if scale not in SCALES:
-        raise ConfigError(f"Unknown scale {scale!r}: choose one of {', '.join(SCALES)}.")
+        raise ConfigError(f"There is no scale {scale!r}{did_you_mean(scale, SCALES)}")
     if seeds is not None and seeds < 1:
         raise ConfigError(f"The number of seeds must be at least 1, got {seeds}.")
     n = seeds or {"smoke": 1, "laptop": laptop_seeds, "paper": 5}[scale]
@@ -126,8 +126,5 @@ EXPERIMENTS: dict[str, Experiment] = {
 def find(name: str) -> Experiment:
     """The experiment with this name; an unknown name is a ConfigError with a suggestion."""
     if name not in EXPERIMENTS:
-        from gedi.data.checks import did_you_mean  # brings NumPy, which `gedi --help` should not wait for
-
-        hint = did_you_mean(name, EXPERIMENTS, otherwise=f"choose one of {', '.join(EXPERIMENTS)}.")
-        raise ConfigError(f"Unknown experiment {name!r}: {hint}")
+        raise ConfigError(f"There is no experiment {name!r}{did_you_mean(name, EXPERIMENTS)}")
     return EXPERIMENTS[name]

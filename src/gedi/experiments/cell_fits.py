@@ -27,12 +27,12 @@ from gedi.experiments import Say
 from gedi.experiments.cells import BASELINES, UNTRAINED, Cell, CellData, Measured, cell_data
 from gedi.experiments.workers import in_processes, tell
 from gedi.files.writing import finite
+from gedi.progress import duration
 from gedi.training.build import Prepared, prepare
 from gedi.training.config import check, to_dict
 from gedi.training.cost import estimate
 from gedi.training.fit import fit_prepared
 from gedi.training.guard import DivergedError, GuardWarning
-from gedi.training.journal import duration
 from gedi.training.model import TrainedModel
 from gedi.training.start import tightest_kmeans
 

@@ -28,7 +28,8 @@ from gedi.experiments.cell_fits import (
 from gedi.experiments.cells import UNTRAINED, Cell, CellData, Measured, cell_data, cells_of
 from gedi.experiments.plots import image_panels, save
 from gedi.experiments.tabulate import METHOD_NAMES
-from gedi.objectives.generative import MOST_NUMBERS
+from gedi.objectives.generative import MOST_NUMBERS, density_of
+from gedi.objectives.term import uses_walks
 from gedi.training.config import TrainingConfig
 from gedi.training.model import TrainedModel
 from gedi.training.presets import preset
@@ -120,7 +121,7 @@ def measure_images(cell: Cell, *, out: Path) -> Measured:
     if model.is_dir() and (before := read_cells(out / CELLS).get(cell.key)):
         data = cell_data(cell)
         return before | of_samples(cell, drawn(cell, runs.load(model), data), data)
-    has_density = not cell.is_rival and "generative" in cell.config().objective
+    has_density = not cell.is_rival and density_of(cell.config().objective) is not None
     more = functools.partial(of_image_fit, picture=cell.picture(out)) if has_density else of_image_fit
     return measure_cell(cell, more=more, models=out / MODELS)
 
@@ -203,17 +204,16 @@ def passes(config: TrainingConfig) -> float:
 
 def per_iteration(config: TrainingConfig, stage: str) -> float:
     """The mean cost of one iteration of a stage."""
-    terms = config.objective
-    size = getattr(config, stage).batch_size
+    trained, size = density_of(config.objective), getattr(config, stage).batch_size
     density = every = 0
-    if "generative" in terms:  # updates on data and on samples, and the chains that lead to the samples
-        density, every = 2 * UPDATE + GRADIENT * config.sampler.steps, terms["generative"].every
-        if not terms["generative"].needs_samples:
+    if trained is not None:  # updates on data and on samples, and the chains that lead to the samples
+        density, every = 2 * UPDATE + GRADIENT * config.sampler.steps, trained.every
+        if not trained.needs_samples:
             density = DENOISING * min(1.0, MOST_NUMBERS / math.prod(SHAPE) / size)
     if stage == "step1":
         return size * density
     views = 2 * UPDATE * config.augment.resize**2
-    if any(term.walks for term in terms.values()):
+    if uses_walks(config.objective):
         views += (UPDATE + (GRADIENT + LOG_P) * config.dam.steps) / config.dam.every
     return size * (views + (density / every if every else 0))
 

@@ -29,7 +29,8 @@ from gedi.experiments.cell_fits import Fit, as_measured, fit_seed, measure_cell
 from gedi.experiments.cells import Cell, CellData, Labelled, Measured, cells_of
 from gedi.experiments.tabulate import METHOD_NAMES, Entry, Results, Text, number, of_row, part, tabulate
 from gedi.settings import AUTO
-from gedi.training.fit import fit_rows
+from gedi.training.build import prepare
+from gedi.training.fit import fit_prepared
 from gedi.training.number import find_number
 
 SMOKE_SETS, SMOKE_ROWS = 2, 300  # at the smoke scale; rows of tables with anomalies
@@ -305,7 +306,7 @@ def measure_detector(cell: Cell, *, folder: Path) -> Measured:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*columns are constant")
             rows = check_rows(data.x_train, n_clusters=cell.n_clusters)
-        model = fit_rows(rows, n_clusters=cell.n_clusters, config=cell.config(), seed=fit_seed(cell))
+        model = fit_prepared(prepare(rows, cell.config(), cell.n_clusters), seed=fit_seed(cell))
         unusual = {
             "auroc": outlier_scores(model, data.x_train, data.x_test),
             "auroc_log_density": -model.score_samples(data.x_test),

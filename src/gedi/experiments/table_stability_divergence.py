@@ -12,8 +12,9 @@ from gedi.data import load
 from gedi.experiments import Budget, Outcome, Request
 from gedi.experiments.cells import NON_FINITE, Cell, Measured
 from gedi.experiments.tabulate import Entry, Results, Text, part, tabulate, write_json
+from gedi.training.build import prepare
 from gedi.training.config import TrainingConfig, override, to_dict
-from gedi.training.fit import fit_rows
+from gedi.training.fit import fit_prepared
 from gedi.training.guard import DivergedError, GuardWarning
 from gedi.training.presets import preset
 
@@ -117,9 +118,9 @@ def _diverge(request: Request, data: str, seed: int, settings: TrainingConfig) -
     unwatched = override(settings, {"guard.action": "watch", "step1.iterations": most})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)
-        history = fit_rows(x, n_clusters=2, config=unwatched, seed=seed).history
+        history = fit_prepared(prepare(x, unwatched, 2), seed=seed).history
         try:
-            events, end = fit_rows(x, n_clusters=2, config=settings, seed=seed).results["guard"], "finished"
+            events, end = fit_prepared(prepare(x, settings, 2), seed=seed).results["guard"], "finished"
         except DivergedError as error:
             events, end = error.events, "stopped with a report"
     gap = [line["generative"] for line in history if "generative" in line][-1]

@@ -8,7 +8,6 @@ cannot maximise over some variables after summing over others, so these two list
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from gedi.errors import LogicError
+from gedi.errors import LogicError, did_you_mean
 from gedi.logic.circuit import Circuit
 from gedi.logic.expressions import Categorical
 
@@ -204,9 +203,8 @@ def check_shapes(log_probs: Mapping[str, torch.Tensor], variables: Sequence[Cate
     names = [v.name for v in variables]
     for name in log_probs:
         if name not in names:
-            close = difflib.get_close_matches(str(name), names, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"its variables are {', '.join(map(repr, names))}."
-            raise LogicError(f"log_probs has {name!r}, which is not a variable of the constraint: {hint}")
+            hint = did_you_mean(name, names, f": its variables are {', '.join(map(repr, names))}.")
+            raise LogicError(f"log_probs has {name!r}, which is not a variable of the constraint{hint}")
     for v in variables:
         if v.name not in log_probs:
             raise LogicError(f"log_probs has no entry for {v.name!r}: pass its log-probabilities [batch, {v.size}].")

@@ -228,7 +228,7 @@ class ClusterDensity(UnnormalisedDensity):
 
     reads_heads = True
 
-    def __init__(self, scorer: Function, *, tau: float = 1.0, support: Support | None = None) -> None:
+    def __init__(self, scorer: Function, *, tau: float, support: Support | None = None) -> None:
         super().__init__(support)
         self.scorer = scorer
         self.tau = tau

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 class GediNet(nn.Module):
     """One encoder shared by all heads: energy u, cluster heads, the neutral head, and the projector of L_NF.
 
-    ``density`` builds p_Psi, from the net's own parts or with networks of its own; the default is the paper's
-    u^T enc(x). ``support`` is the sampler's box. Nothing is learned outside it, and an encoder of waves repeats there,
-    so log p falls off like a Gaussian and distant points become improbable. Without a support (the paper) log p is
-    u^T enc(x) everywhere.
+    ``density`` builds p_Psi, from the net's own parts or with networks of its own. ``support`` is the sampler's box.
+    Nothing is learned outside it, and an encoder of waves repeats there, so log p falls off like a Gaussian and distant
+    points become improbable. Without a support (the paper) log p is u^T enc(x) everywhere.
 
     ``head`` says what the embedding is, and with it the clusters. ``linear``: the embedding is enc(x), and cluster
     heads are linear layers on it. ``projector`` (the paper): proj(enc(x)) on the unit sphere, with prototypes.
@@ -43,11 +42,11 @@ class GediNet(nn.Module):
         embedding: int,
         projector_hidden: int,
         n_clusters: int,
-        head: str = "projector",
+        head: str,
         n_heads: int = 1,
         neutral: int = 0,
+        density: Callable[[GediNet, Support | None], Density],
         energy_encoder: Encoder | None = None,
-        density: Callable[[GediNet, Support | None], Density] | None = None,
         support: Support | None = None,
     ) -> None:
         super().__init__()
@@ -62,7 +61,7 @@ class GediNet(nn.Module):
             self.clusters = Prototypes(n_heads, n_clusters, embedding)
         size = representation if head == "linear" else embedding
         self.neutral = LinearHeads(1, neutral, size) if neutral else None
-        self.density = energy_density(self, support) if density is None else density(self, support)
+        self.density = density(self, support)
 
     @property
     def energy_encoder(self) -> Encoder:

@@ -44,9 +44,9 @@ class FlowDensity(Density):
         self,
         n_features: int,
         *,
-        kind: str = "nsf",
-        transforms: int = 3,
-        hidden: Sequence[int] = (64, 64),
+        kind: str,
+        transforms: int,
+        hidden: Sequence[int],
         passes: int | None = None,
     ) -> None:
         super().__init__()
@@ -110,8 +110,8 @@ class VaeDensity(Density):
         n_features: int,
         *,
         latent: int,
-        hidden: Sequence[int] = (64, 64),
-        importance: int = 64,
+        hidden: Sequence[int],
+        importance: int,
     ) -> None:
         super().__init__()
         self.latent = latent

@@ -1,13 +1,13 @@
-"""Bounds: UBA, TUBA, NWJ, InfoNCE on the mutual information (Apps. B-C) and ELBO_EBM on the log-likelihood (App. A).
+"""Bounds: on the mutual information (Apps. B-D) and the log-likelihood (App. A), and L_DI as Eqs. 4-5 state it.
 
 ``joint`` holds f(x_i, z_i) at pairs drawn together; ``critic[k, i]`` is f(x_k, z_i), so its diagonal is ``joint``;
-``log_z`` holds log Z(z_i) with Z(z) = E_p(x') exp f(x', z). Each function averages over i and is to be maximised.
+``log_z`` holds log Z(z_i) with Z(z) = E_p(x') exp f(x', z). Each bound averages over i and is to be maximised.
 
 The inequalities UBA <= I and so on hold for the true Z. The logarithm of an estimate of Z from few samples is too small
 on average (Jensen), so UBA with an estimated ``log_z`` is not a bound. TUBA and NWJ are linear in Z and remain bounds,
 and so does InfoNCE. A deterministic encoder of continuous data has I = infinity, and then all of them hold trivially.
 
-No term uses these functions. They state the paper's inequalities, and the tests check them.
+No term uses these functions. They state the paper's claims, and the tests check them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import math
 
 import torch
 
+from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.precision import full_precision
 
 
@@ -57,3 +58,25 @@ def elbo_ebm(scores: torch.Tensor, log_gamma: torch.Tensor, log_prior: torch.Ten
     positive. As an objective for f nothing changes, since the missing entropy does not depend on f.
     """
     return (scores + log_prior - log_gamma).mean()
+
+
+@full_precision
+def prototypical_critic(scores: torch.Tensor, teacher: torch.Tensor, *, tau: float) -> torch.Tensor:
+    """f(x_k, x_i) = sum_c p^t_c(x_k) log p^s_c(x_i) of App. D, shape [k, i], from the student's ``scores``."""
+    return teacher @ torch.log_softmax(scores / tau, dim=1).T
+
+
+def discriminative_bound(assignments: torch.Tensor, scores: torch.Tensor, tau: float) -> torch.Tensor:
+    """L_DI of Eq. 4, summed over samples: E_q log p(y|x) + H_q(y|x')."""
+    entropy = -torch.xlogy(assignments, assignments).sum()
+    return (assignments * cluster_log_probs(scores, tau)).sum() + entropy
+
+
+def trace_form(assignments: torch.Tensor, scores: torch.Tensor, tau: float) -> torch.Tensor:
+    """The right side of Eq. 5: (Tr(Q U^T G) + tau H_Q) / tau, with ``scores`` = (U^T G)^T.
+
+    It equals Eq. 4 plus the log-normalisers sum_i log sum_y exp(score_iy / tau), which the paper leaves out: they do
+    not depend on Q, so Sinkhorn's maximiser is the same.
+    """
+    entropy = -torch.xlogy(assignments, assignments).sum()
+    return (torch.trace(assignments @ scores.T) + tau * entropy) / tau

@@ -58,22 +58,6 @@ def clustering_loss(assignments: torch.Tensor, log_probs: torch.Tensor) -> torch
     return -(assignments * log_probs).sum(dim=-1).mean(dim=-1)
 
 
-def discriminative_bound(assignments: torch.Tensor, scores: torch.Tensor, tau: float) -> torch.Tensor:
-    """L_DI of Eq. 4, summed over samples: E_q log p(y|x) + H_q(y|x')."""
-    entropy = -torch.xlogy(assignments, assignments).sum()
-    return (assignments * cluster_log_probs(scores, tau)).sum() + entropy
-
-
-def trace_form(assignments: torch.Tensor, scores: torch.Tensor, tau: float) -> torch.Tensor:
-    """The right side of Eq. 5: (Tr(Q U^T G) + tau H_Q) / tau, with ``scores`` = (U^T G)^T.
-
-    It equals Eq. 4 plus the log-normalisers sum_i log sum_y exp(score_iy / tau), which the paper leaves out: they do
-    not depend on Q, so Sinkhorn's maximiser is the same.
-    """
-    entropy = -torch.xlogy(assignments, assignments).sum()
-    return (torch.trace(assignments @ scores.T) + tau * entropy) / tau
-
-
 def swapped_loss(
     scores: torch.Tensor,
     other_scores: torch.Tensor,
@@ -287,6 +271,7 @@ class KMeans(Clustering):
     dam: NotNegative = 0.0  # must be 0
     every: Count = 50  # iterations between k-means runs
     equation: ClassVar[str] = "Eqs. 3-4 with q by k-means"
+    labels_rows: ClassVar[bool] = True
 
     def relabels(self, iteration: int) -> bool:
         return iteration % self.every == 0

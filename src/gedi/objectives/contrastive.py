@@ -102,17 +102,11 @@ def teacher_marginal(probabilities: torch.Tensor) -> torch.Tensor:
 
 
 @full_precision
-def prototypical_critic(scores: torch.Tensor, teacher: torch.Tensor, *, tau: float) -> torch.Tensor:
-    """f(x_k, x_i) = sum_c p^t_c(x_k) log p^s_c(x_i) of App. D, shape [k, i], from the student's ``scores``."""
-    return teacher @ torch.log_softmax(scores / tau, dim=1).T
-
-
-@full_precision
 def protocpc_bound(scores: torch.Tensor, teacher: torch.Tensor, marginal: torch.Tensor, *, tau: float) -> torch.Tensor:
     """I_ProtoCPC of App. D: mean_i p^t(x_i)^T s_i - log sum_c q^t_c exp s_ic, with s the student's scores / tau.
 
-    If ``marginal`` is the mean of ``teacher``, it is at most the InfoNCE of ``prototypical_critic`` on every batch, not
-    only on average, with equality if the teacher is certain. With a running mean it may exceed the InfoNCE.
+    If ``marginal`` is the mean of ``teacher``, it is at most the InfoNCE of `bounds.prototypical_critic` on every
+    batch, not only on average, with equality if the teacher is certain. With a running mean it may exceed the InfoNCE.
     """
     scores = scores / tau
     return ((teacher * scores).sum(dim=1) - torch.logsumexp(scores + marginal.log(), dim=1)).mean()
@@ -176,7 +170,7 @@ class ProtoCpc(Contrastive):
     """ProtoCPC, with the averaged weights as the teacher and its mean over the batch as the prior."""
 
     kind: str = "protocpc"
-    sharpness: float = 0.04  # temperature of the teacher; below tau it sharpens
+    sharpness: Positive = 0.04  # temperature of the teacher; below tau it sharpens
     equation: ClassVar[str] = "App. D"
     has_clusters: ClassVar[bool] = True
 

@@ -16,7 +16,7 @@ from gedi.nets.densities import evaluating
 from gedi.nets.gedinet import energy_density
 from gedi.nets.mixture import Mixture
 from gedi.objectives.contrastive import contrastive_log_density
-from gedi.objectives.term import Loss, Term
+from gedi.objectives.term import Loss, Objective, Term, active
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive
 
 if TYPE_CHECKING:
@@ -90,6 +90,11 @@ class Generative(Term, family="generative"):
         return bool(self.every) and iteration % self.every == 0
 
 
+def density_of(objective: Objective) -> Generative | None:
+    """The term that is used and trains p_Psi; None if there is no density."""
+    return next((term for term in active(objective).values() if isinstance(term, Generative)), None)
+
+
 @dataclass
 class ContrastiveDivergence(Generative):
     """For a log p that is known up to a constant: learns from samples of the model."""
@@ -108,9 +113,9 @@ class ContrastiveDivergence(Generative):
         size = torch.cat([data, sampled]).square().mean()
         losses = {
             "generative": Loss(gap, self.weight / restraint(gap, views.max_gap)),
-            "energy_size": Loss(size, self.size if self.weight else 0.0),
+            "energy_size": Loss(size, self.size),
         }
-        if self.gradient and self.weight:
+        if self.gradient:
             slopes = half_squared_slope(lambda rows: views.apply(lambda x: self.log_density(views, x), rows), views.x)
             losses["energy_gradient"] = Loss(views.gather(slopes).mean(), self.gradient)
         return losses

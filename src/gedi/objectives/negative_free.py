@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from gedi.objectives.precision import full_precision
 from gedi.objectives.term import Loss, Term
-from gedi.settings import Positive
+from gedi.settings import NotNegative, Positive, Share
 
 if TYPE_CHECKING:
     from gedi.objectives.views import Views
@@ -87,30 +87,23 @@ def corinfomax_loss(z: torch.Tensor, z_view: torch.Tensor, *, epsilon: float, at
 
 
 @full_precision
-def mec_loss(z: torch.Tensor, z_view: torch.Tensor, *, distortion: float, order: int | None = None) -> torch.Tensor:
+def mec_loss(z: torch.Tensor, z_view: torch.Tensor, *, distortion: float) -> torch.Tensor:
     """Maximum entropy coding: -log|I + l Z^T Z'| / (l n) for rows of unit norm, with l = 1 / (n distortion).
 
-    Its authors take the first ``order`` = 4 terms of the logarithm's series, which converges only while the eigenvalues
-    of l Z^T Z' are below one: few dimensions need a larger ``distortion``. None computes the determinant itself.
+    Its authors take the first 4 terms of the logarithm's series, which converges only while the eigenvalues of l Z^T Z'
+    are below one.
 
     Sec. 2.3 says that L_NF recovers this. For one view, columns of mean zero and beta = n distortion,
 
-        -L_NF(z, z) = mec_loss(z, z, order=None) / (2 distortion) + (n + h beta - h log beta) / 2,
+        -L_NF(z, z) = mec_loss(z, z) / (2 distortion) + (n + h beta - h log beta) / 2,
 
     where the last summand is constant. Between two views L_NF measures their distance and MEC the determinant of their
     product: to first order in l both are sum_i z_i^T z'_i up to constants; beyond that they differ.
     """
     n = len(z)
     coupling = F.normalize(z, dim=1).T @ F.normalize(z_view, dim=1) / (n * distortion)
-    if order is None:
-        eye = torch.eye(len(coupling), dtype=z.dtype, device=z.device)
-        log_det = torch.linalg.slogdet(eye + coupling).logabsdet
-    else:
-        power, log_det = coupling, torch.trace(coupling)
-        for k in range(2, order + 1):
-            power = power @ coupling
-            log_det = log_det - (-1) ** k * torch.trace(power) / k
-    return -distortion * log_det
+    eye = torch.eye(len(coupling), dtype=z.dtype, device=z.device)
+    return -distortion * torch.linalg.slogdet(eye + coupling).logabsdet
 
 
 @full_precision
@@ -186,7 +179,7 @@ class Gaussian(NegativeFree):
 
     kind: str = "gaussian"
     beta: Positive = 1e-3  # added to the diagonal of Sigma
-    invariance: float = 1.0  # weight of dist(x, x') within L_NF (paper: 1)
+    invariance: NotNegative = 1.0  # weight of dist(x, x') within L_NF (paper: 1)
     per_sample: bool = False  # average over samples and dimensions; distance between features, not enc(x)
     equation: ClassVar[str] = "Eqs. 6-7"
 
@@ -211,8 +204,8 @@ class CorInfoMax(NegativeFree):
     """CorInfoMax, with the batch's own covariance."""
 
     kind: str = "corinfomax"
-    epsilon: float = 1e-3  # added to the diagonal of the covariance
-    attraction: float = 500.0  # weight of the views' distance
+    epsilon: Positive = 1e-3  # added to the diagonal of the covariance
+    attraction: NotNegative = 500.0  # weight of the views' distance
     equation: ClassVar[str] = "Sec. 2.3"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
@@ -224,7 +217,7 @@ class Mec(NegativeFree):
     """Maximum entropy coding, by its determinant."""
 
     kind: str = "mec"
-    distortion: float = 1 / 32  # distortion of the code; lower is more precise
+    distortion: Positive = 1 / 32  # distortion of the code; lower is more precise
     equation: ClassVar[str] = "Sec. 2.3"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
@@ -236,7 +229,7 @@ class Barlow(NegativeFree):
     """Barlow Twins."""
 
     kind: str = "barlow"
-    redundancy: float = 0.0051  # weight of the off-diagonal entries
+    redundancy: NotNegative = 0.0051  # weight of the off-diagonal entries
     equation: ClassVar[str] = "App. E"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
@@ -248,9 +241,9 @@ class Vicreg(NegativeFree):
     """VICReg."""
 
     kind: str = "vicreg"
-    invariance: float = 25.0  # weight of the views' distance
-    variance: float = 25.0  # weight of the hinge on every feature's standard deviation
-    decorrelation: float = 1.0  # weight of the squared covariances
+    invariance: NotNegative = 25.0  # weight of the views' distance
+    variance: NotNegative = 25.0  # weight of the hinge on every feature's standard deviation
+    decorrelation: NotNegative = 1.0  # weight of the squared covariances
     equation: ClassVar[str] = "App. E"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:
@@ -264,7 +257,7 @@ class WMse(NegativeFree):
     """W-MSE: the distance between whitened views."""
 
     kind: str = "w-mse"
-    shrinkage: float = 1e-2  # shrinkage towards the identity: keeps whitening defined when features are dependent
+    shrinkage: Share = 1e-2  # shrinkage towards the identity: keeps whitening defined when features are dependent
     equation: ClassVar[str] = "App. E"
 
     def loss(self, z: torch.Tensor, z_view: torch.Tensor) -> torch.Tensor:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "gedi.terms"  # names are FAMILY.KIND
 DEFAULT_TAU = 0.1  # temperature of p(y|x) if no cluster term sets one
+TAU_OF = ("clustering", "symbolic", "contrastive")  # whose temperature counts if several families train cluster heads
 
 
 class Loss(NamedTuple):
@@ -47,6 +48,7 @@ class Term(ABC):
     family: ClassVar[str] = ""
     equation: ClassVar[str] = ""  # where it comes from: an equation of the paper, or another paper
     has_clusters: ClassVar[bool] = False  # it trains cluster heads; without such a term clusters come from k-means
+    labels_rows: ClassVar[bool] = False  # it labels all rows by k-means, whose centres become prototypes
 
     def __init_subclass__(cls, family: str | None = None, **options: Any) -> None:
         """Register a class with a kind of its own in its family."""
@@ -149,6 +151,11 @@ def trains_clusters(objective: Objective) -> bool:
     return any(term.has_clusters for term in active(objective).values())
 
 
+def uses_walks(objective: Objective) -> bool:
+    """Whether a term that is used compares rows with the ends of their walks (DAM)."""
+    return any(term.walks for term in active(objective).values())
+
+
 def constraint_of(objective: Objective) -> Constraint | None:
     """The constraint of the active terms, if there is one."""
     found = [constraint for term in active(objective).values() if (constraint := term.constraint) is not None]
@@ -158,10 +165,6 @@ def constraint_of(objective: Objective) -> Constraint | None:
 
 
 def temperature(objective: Objective) -> float:
-    """The temperature of p(y|x): that of the first active family here that trains cluster heads.
-
-    A contrastive term does so only if it has prototypes (ProtoCPC).
-    """
-    terms = [term for family in ("clustering", "symbolic", "contrastive") if (term := active(objective).get(family))]
-    found = (getattr(term, "tau", None) for term in terms if term.has_clusters)
-    return next((tau for tau in found if tau is not None), DEFAULT_TAU)
+    """The temperature of p(y|x): that of the active term that trains cluster heads, or of the first of `TAU_OF`."""
+    taus = {family: getattr(term, "tau", None) for family, term in active(objective).items() if term.has_clusters}
+    return next((tau for family in (*TAU_OF, *taus) if (tau := taus.get(family)) is not None), DEFAULT_TAU)

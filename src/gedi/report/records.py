@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gedi.files.reading import shown
+from gedi.progress import duration
 from gedi.report.history import STAGE_NAMES
 from gedi.report.look import finite_number, percent, setting, short
 from gedi.report.run_view import RunView
-from gedi.training.cost import duration
 
 NAMED = 20  # unreadable files listed by name
 MOST_COLUMNS = 100  # in the table of how columns were read

@@ -16,7 +16,7 @@ from gedi.files.reading import FAILURES, read_yaml, shown, unreadable
 from gedi.files.writing import replace_text
 from gedi.runs.folder import PLAN
 from gedi.runs.layout import training_settings
-from gedi.settings import Count, Rule, make, types_of
+from gedi.settings import Count, Minutes, Outliers, Rule, Seed, make, types_of
 from gedi.training.config import TrainingConfig, to_dict, with_iterations
 from gedi.training.hardware import Hardware
 
@@ -36,9 +36,6 @@ def _is_affordable(hardware: Hardware) -> bool:
 
 KNOWN_DATA = Rule("be a known data set, or the absolute path of a regular file or a folder", _is_data)
 ONLY_NAMES = Rule("contain only names", lambda names: all(isinstance(name, str) for name in names))
-SEED_RANGE = Rule("lie between 0 and 2**31", lambda seed: 0 <= seed <= 2**31)
-SOME_MINUTES = Rule("be a positive number of minutes", lambda minutes: 0 < minutes < 1e6)
-OUTLIER_SHARE = Rule("be at least 0 and below 1", lambda share: 0 <= share < 1)
 ITERATIONS = Rule("lie between 0 and 10**9", lambda iterations: all(0 <= n <= 10**9 for n in iterations))
 AFFORDABLE = Rule("not ask for more devices than there are", _is_affordable)
 
@@ -56,12 +53,12 @@ class Plan:
     groups_sha256: str | None = None  # of the groups that came with the rows
     n_clusters: Count
     number: dict = field(default_factory=dict)  # how n_clusters was found, if it was not given
-    outliers: Annotated[float, OUTLIER_SHARE] = 0.0  # share of rows left outside all clusters
+    outliers: Outliers = 0.0  # share of rows left outside all clusters
     method: str
-    seed: Annotated[int, SEED_RANGE]
+    seed: Seed
     hardware: Annotated[Hardware, AFFORDABLE] = field(default_factory=Hardware)
     tensorboard: bool = False
-    minutes: Annotated[float, SOME_MINUTES] | None = None  # time budget
+    minutes: Minutes | None = None  # time budget
     iterations: Annotated[tuple[int, int], ITERATIONS] | None = None  # of both steps, once the budget has set them
     training: TrainingConfig
 

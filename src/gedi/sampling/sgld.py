@@ -128,9 +128,9 @@ class ReplayBuffer:
         *,
         restart: float,
         generator: torch.Generator,
-        data: Rows | None = None,
-        from_data: float = 0.0,
-        blur: float = 0.0,
+        data: Rows,
+        from_data: float,
+        blur: float,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """``n`` distinct chains and their indices in the buffer."""
         device = self.chains.device
@@ -138,7 +138,7 @@ class ReplayBuffer:
         chains = self.chains[places]
         chance = torch.rand(len(places), generator=generator, device=device).view(-1, *[1] * (chains.ndim - 1))
         chains = torch.where(chance < restart, self.restarts.uniform(len(places), generator), chains)
-        if data is not None and from_data > 0:
+        if from_data > 0:
             rows = torch.randint(len(data), (len(places),), generator=generator, device=device)
             fresh = data[rows].to(device)
             fresh = fresh + blur * torch.randn(fresh.shape, generator=generator, device=device)

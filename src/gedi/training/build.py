@@ -20,7 +20,7 @@ from gedi.data.streaming import is_mapped
 from gedi.data.table_rows import categories, fill_gaps, typical_rows
 from gedi.nets import GediNet
 from gedi.nets.mixture import Mixture
-from gedi.objectives.generative import Energy
+from gedi.objectives.generative import Energy, density_of
 from gedi.objectives.symbolic import find_groups
 from gedi.sampling import Box
 from gedi.training.config import TrainingConfig
@@ -81,10 +81,10 @@ def prepare(
     config = fill_from_data(config, rows, image_shape)
     box = (-1.0, 1.0) if config.scaling == "pixels" else None
     augment = row_augmentation(config.augment, rows, image_shape, box=box, words=words)
-    base = None
-    if "generative" in config.objective:
+    base, density = None, density_of(config.objective)
+    if density is not None:
         with threads_for(config.net):
-            base = config.objective["generative"].fit_base(rows, config.sampler.data_noise or 0.0)
+            base = density.fit_base(rows, config.sampler.data_noise or 0.0)
     return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, words, table, typical, base, plain)
 
 
@@ -188,7 +188,7 @@ def assemble(
     image_shape: tuple[int, ...] | None = None,
 ) -> GediNet:
     """A GediNet with weights from torch's global generator; on the meta device, only its shapes."""
-    sizes, generative = config.net, config.objective.get("generative", Energy())
+    sizes, generative = config.net, density_of(config.objective) or Energy()
     check_encoder(sizes, n_features, image_shape)
     make = ENCODERS[sizes.encoder].make
     return GediNet(

@@ -13,7 +13,7 @@ from gedi.data.neighbours import neighbour_table
 from gedi.nets import Prototypes
 from gedi.nets.densities import evaluating
 from gedi.objectives.clustering import kmeans_partition
-from gedi.objectives.term import constraint_of
+from gedi.objectives.term import constraint_of, uses_walks
 from gedi.training.evidence import held_out_log_likelihood
 from gedi.training.start import find_start, neighbour_pairs, some_places, tightest_kmeans
 
@@ -38,7 +38,7 @@ def find_starts(run: Engine) -> None:
     kinds = run.config.heads.starts
     if not kinds or not run.config.step1.iterations:
         return
-    if _walks(run):
+    if uses_walks(run.config.objective):
         pairs = run.world.from_main(lambda: walked_pairs(run, some_places(len(run.x), 0)))
         run.state.pairs = torch.as_tensor(pairs, dtype=torch.long, device=run.x.device)
     if run.groups is None:
@@ -134,7 +134,7 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
         candidates[kind] = find_start(run, kind) if run.state.starts is None else run.state.starts[i].cpu().numpy()
     if len(candidates) == 1:
         return (*next(iter(candidates.items())), {})
-    places, walks = some_places(len(run.x), 0), _walks(run)
+    places, walks = some_places(len(run.x), 0), uses_walks(run.config.objective)
     pairs = [neighbour_pairs(run)]
     if walks:
         pairs += [walked_pairs(run, places) if run.state.pairs is None else run.state.pairs.cpu().numpy()]
@@ -168,11 +168,6 @@ def best_of(unexplained: dict[str, float], likely: dict[str, float], said: dict[
         return winner
     richer = [name for name in score if unexplained[name] <= NEGLIGIBLE and said[name] > MORE * said[winner]]
     return min(richer or [winner], key=lambda name: score[name])
-
-
-def _walks(run: Engine) -> bool:
-    """Whether a term uses DAM's walks."""
-    return any(term.walks for term in run.config.objective.values())
 
 
 def walked_pairs(run: Engine, places: np.ndarray) -> np.ndarray:

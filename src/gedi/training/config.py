@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import numbers
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
@@ -12,8 +11,9 @@ from typing import Annotated, Any, Literal
 from gedi import settings
 from gedi.data.augment import AugmentConfig
 from gedi.errors import ConfigError
-from gedi.objectives.term import Objective, kinds
-from gedi.settings import Count, Layers, Natural, NotNegative, Positive, Rule, Share, at_most
+from gedi.objectives.generative import density_of
+from gedi.objectives.term import Objective, kinds, uses_walks
+from gedi.settings import Count, Layers, Natural, NotNegative, Outliers, Positive, Rule, Share, at_most
 from gedi.training.encoder_registry import ENCODERS
 
 LATEST = 0.9  # share of step 2 by which clusters must be chosen
@@ -49,16 +49,16 @@ class SamplerConfig:
     final_noise: Positive | None = (
         None  # noise of the last step; None: 0.75 x the data's resolution, 0.15 x if from_data is 1
     )
-    step: float | None = None  # step size; None: noise**2 / 2, temperature 1 (paper: 1)
-    max_drift: float | None = 1.5  # longest drift of a step, relative to the noise's length; None: unbounded (paper)
+    step: Positive | None = None  # step size; None: noise**2 / 2, temperature 1 (paper: 1)
+    max_drift: Positive | None = 1.5  # longest drift of a step, relative to the noise's length; None: unbounded (paper)
     buffer_size: Count = 2000  # number of persistent chains; fewer are fresher (paper: 10000)
     restart: Share = 0.05  # share of drawn chains restarted uniformly
     restart_within: Positive | None = None  # chains start between -this and this (paper: 1); None: in the box
     from_data: Share = 0.05  # share of drawn chains restarted from data (paper: 0); 1: contrastive divergence
     box_margin: NotNegative = 0.5  # how far the box reaches beyond the data
     clamp: bool = True  # samples stay in the box; False: they may leave it, and the guard watches them
-    burn_in: float | None = 5.0  # chains this far below the least likely data do not count as samples; None: all do
-    max_gap: float | None = 3.0  # the energy slows down when samples lag this far behind; None: never (paper)
+    burn_in: NotNegative | None = 5.0  # chains this far below the least likely data are no samples; None: all count
+    max_gap: Positive | None = 3.0  # the energy slows down when samples lag this far behind; None: never (paper)
     data_noise: NotNegative | None = None  # noise added to the energy's data; None: final_noise, 3 x if from_data is 1
 
 
@@ -69,7 +69,7 @@ class DamConfig:
     steps: Natural = 10  # T, the number of steps
     every: Count = 4  # iterations of step 2 between batches of walks (paper: 1)
     radius: NotNegative | None = None  # epsilon; None: the data's resolution
-    max_drop: float | None = 3.0  # a walk ends before log p falls this far below its start; None: no limit
+    max_drop: NotNegative | None = 3.0  # a walk ends before log p falls this far below its start; None: no limit
 
 
 StartKind = Literal["walks", "neighbours", "kmeans", "mixture"]
@@ -119,7 +119,7 @@ class StageConfig:
     betas: Annotated[tuple[float, float], DECAYS] = (0.9, 0.999)  # decay rates of Adam's moments
     warmup: Natural = 100  # iterations of linear warm-up
     decay_from: Share = 0.75  # share of the iterations after which the learning rate falls (1: never)
-    final_rate: float = 0.02  # final learning rate, relative to learning_rate
+    final_rate: Share = 0.02  # final learning rate, relative to learning_rate
     average: Share = 0.995  # decay of the averaged weights that the step ends with (0: the last weights)
 
 
@@ -166,7 +166,7 @@ class TrainingConfig:
 def check(config: TrainingConfig) -> TrainingConfig:
     """Refuse values out of range and settings that contradict each other; returns the config unchanged."""
     settings.check_ranges(config, "training.")
-    heads, clustering = config.heads, config.objective.get("clustering")
+    heads = config.heads
     if ENCODERS[config.net.encoder].needs_images and {"walks", "mixture"} & set(heads.starts):
         raise ConfigError(
             "training.heads.starts: walks between all images and mixtures of their pixels take too long; leave out "
@@ -177,7 +177,7 @@ def check(config: TrainingConfig) -> TrainingConfig:
             f"training.augment.resize makes views of another size, which training.net.encoder {config.net.encoder} "
             "cannot read: set it to 1, or choose an encoder for images."
         )
-    if config.augment.resize < 1 and any(term.walks for term in config.objective.values()):
+    if config.augment.resize < 1 and uses_walks(config.objective):
         raise ConfigError(
             "training.augment.resize makes views of another size than the walks they are compared with: set it to 1, "
             "or training.objective.clustering.dam to 0."
@@ -187,18 +187,23 @@ def check(config: TrainingConfig) -> TrainingConfig:
             f"training.heads.choose must be at most {LATEST} with a neutral head or starts: the winner has to learn."
         )
     alone = heads.random <= 1 and not heads.starts and not heads.neutral
-    if clustering is not None and clustering.kind == "kmeans" and not (alone and config.net.head != "linear"):
+    term = next((term for term in config.objective.values() if term.labels_rows), None)
+    if term is not None and not (alone and config.net.head != "linear"):
         raise ConfigError(
-            "training.objective.clustering.kind kmeans labels the rows itself, and moves prototypes to its centres: "
-            "set heads.random 1, heads.starts [], heads.neutral 0 and net.head projector."
+            f"training.objective.{term.family}.kind {term.kind} labels the rows itself, and moves prototypes to its "
+            "centres: set heads.random 1, heads.starts [], heads.neutral 0 and net.head projector."
         )
-    if config.step1.iterations and "generative" not in config.objective:
-        raise ConfigError("training.step1 trains a density, but training.objective has no generative term.")
-    if get(config, "objective.generative.every") == 0:  # it learns in step 1, and must not be forgotten in step 2
+    density = density_of(config.objective)
+    if config.step1.iterations and density is None:
+        raise ConfigError(
+            "training.step1 trains a density, but training.objective has no generative term, or gives it weight 0: set "
+            "training.step1.iterations to 0."
+        )
+    if density is not None and density.every == 0:  # it learns in step 1, and must not be forgotten in step 2
         only = "training.objective.generative.every 0 trains the density in step 1 only"
         if not config.step1.iterations:
             raise ConfigError(f"{only}, which has no iterations: set training.step1.iterations, or every to 1 or more.")
-        shares = config.objective["generative"].reads_encoder and not config.net.two_encoders
+        shares = density.reads_encoder and not config.net.two_encoders
         if config.step2.iterations and shares:
             raise ConfigError(
                 f"{only}, and the shared encoder would forget it in step 2: set training.net.two_encoders, or every to "
@@ -209,9 +214,7 @@ def check(config: TrainingConfig) -> TrainingConfig:
 
 def check_outliers(share: Any, config: TrainingConfig) -> None:
     """Refuse a share of outliers that is out of range, or that needs a density where none is trained."""
-    if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
-        raise ConfigError(f"outliers must be at least 0 and below 1, got {share!r}.")
-    if share and "generative" not in config.objective:
+    if settings.checked(Outliers, share, "outliers") and density_of(config.objective) is None:
         raise ConfigError("Outliers are found by their density, but this method trains none: set outliers to 0.")
 
 

@@ -14,11 +14,14 @@ from itertools import pairwise
 import torch
 
 from gedi.errors import ConfigError
+from gedi.objectives.generative import density_of
+from gedi.objectives.term import uses_walks
+from gedi.progress import duration
 from gedi.training.build import Prepared
 from gedi.training.config import TrainingConfig, with_iterations
 from gedi.training.encoder_registry import threads_for
 from gedi.training.guard import GuardWarning
-from gedi.training.journal import Hooks, duration
+from gedi.training.journal import Hooks
 from gedi.training.state import TRAINED
 from gedi.training.world import World
 
@@ -84,10 +87,9 @@ def estimate(ready: Prepared, world: World | None = None) -> Cost:
 
 def round_of(config: TrainingConfig, stage: str) -> list[str]:
     """One cycle of the kinds of iterations of a stage: some terms are due only every few iterations."""
-    generative = config.objective.get("generative")
-    every = {"density": 1 if generative is None or stage == "step1" else generative.every}
-    walks = any(term.walks for term in config.objective.values())
-    every["walks"] = config.dam.every if walks and stage == "step2" else 1
+    density = density_of(config.objective)
+    every = {"density": 1 if density is None or stage == "step1" else density.every}
+    every["walks"] = config.dam.every if uses_walks(config.objective) and stage == "step2" else 1
     length = min(LONGEST_ROUND, math.lcm(*(n or 1 for n in every.values())))
     return [" ".join(name for name, n in every.items() if n and i % n == 0) for i in range(length)]
 
@@ -139,34 +141,30 @@ def _trial(ready: Prepared, world: World | None, fewest: int, most: int) -> Mark
     """
     from gedi.training.engine import Engine
     from gedi.training.fit import arrived_chains
-    from gedi.training.recipe import all_losses, density_losses
+    from gedi.training.recipe import train
 
     planned = ready.config
     short = (min(most, planned.step1.iterations), min(most, planned.step2.iterations))
     config = with_iterations(planned, short)
+    config.heads.starts = ()
     marks: Marks = [("start", time.monotonic())]
 
     def mark() -> bool:
-        marks.append((run.state.stage, time.monotonic()))
-        return False
-
-    def shorten_if_slow() -> None:
-        taken = [moment for stage, moment in marks if stage == run.state.stage]
+        state = run.state
+        marks.append((state.stage, time.monotonic()))
+        taken = [moment for stage, moment in marks if stage == state.stage]
         # Without the first iteration, which may wait for imports.
         if len(taken) == fewest - 1 and taken[-1] - taken[0] > CHEAP:
-            run.state.length = fewest
+            state.length = min(fewest, state.length)
+        return False
+
+    def continue_with_the_first_head(run: Engine) -> None:
+        run.state.competing, run.state.objective, run.state.judged = False, None, {}
 
     with warnings.catch_warnings(), threads_for(config.net):
         warnings.simplefilter("ignore", GuardWarning)  # a few iterations are too few to judge
         run = Engine(replace(ready, config=config), seed=0, world=world, hooks=Hooks(should_stop=mark))
-        for batch in run.stage("step1", config.step1):
-            shorten_if_slow()
-            run.descend(density_losses(run, batch))
-        for batch in run.stage("step2", config.step2):
-            shorten_if_slow()
-            if run.state.iteration >= config.heads.choose * run.state.length:  # one head continues alone
-                run.state.competing, run.state.objective, run.state.judged = False, None, {}
-            run.descend(all_losses(run, batch))
+        train(run, choose=continue_with_the_first_head)
         buffer = run.state.buffer
         arrived_chains(run.state.net.cpu(), ready.rows, buffer.chains.cpu(), buffer.box.cpu(), config)
     marks.append(("end", time.monotonic()))

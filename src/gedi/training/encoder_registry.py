@@ -11,6 +11,7 @@ import torch
 
 from gedi.errors import ConfigError
 from gedi.nets import ConvNet, Encoder, ImageEncoder, MLPEncoder, ResNet8
+from gedi.objectives.generative import density_of
 
 if TYPE_CHECKING:
     from gedi.training.config import NetConfig, TrainingConfig
@@ -92,8 +93,8 @@ def in_bfloat16(precision: str, config: TrainingConfig, device: torch.device) ->
     """
     if precision != "auto":
         return precision == "bf16-mixed"
-    generative = config.objective.get("generative")
-    compares_energies = generative is not None and generative.needs_samples
+    density = density_of(config.objective)
+    compares_energies = density is not None and density.needs_samples
     is_wide = ENCODERS[config.net.encoder].is_wide(config.net)
     return is_wide and not compares_energies and multiplies_bfloat16(device)
 

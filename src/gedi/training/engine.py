@@ -13,7 +13,7 @@ import torch
 from gedi.data.neighbours import main_directions
 from gedi.data.scaled_rows import joined
 from gedi.nets.mixture import Mixture
-from gedi.objectives.generative import denoising_error
+from gedi.objectives.generative import denoising_error, density_of
 from gedi.objectives.term import Loss, temperature, trains_clusters
 from gedi.objectives.views import Views
 from gedi.sampling import DamInfo, ReplayBuffer, distinct
@@ -169,7 +169,7 @@ class Engine:
         state = self.state
         if state.objective is not None:
             self.values["objective"] = float(state.objective.min())
-        if "generative" in self.config.objective:
+        if density_of(self.config.objective):
             self.values["denoising_error"] = self._denoising_error()
         self.journal.record(self.where() | self.values)
         if name == "step2" and state.iteration == state.length:
@@ -212,7 +212,8 @@ class Engine:
     def samples(self, n: int) -> torch.Tensor | None:
         """Samples of p_Psi for its own loss, from persistent chains moved by SGLD (Sec. 3.1); None if it needs none."""
         state, c = self.state, self.config.sampler
-        if not self.config.objective["generative"].needs_samples:
+        density = density_of(self.config.objective)
+        if density is None or not density.needs_samples:
             return None
         with self.journal.timed("sgld"):
             state.net.refresh_density(self.x)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import torch
 
-from gedi.data import TableRecipe
 from gedi.data.scaled_rows import Rows, joined
 from gedi.nets import GediNet
-from gedi.objectives.generative import settled
+from gedi.objectives.generative import density_of, settled
 from gedi.sampling import Box
-from gedi.training.build import Prepared, prepare
-from gedi.training.config import TrainingConfig, check, to_dict
+from gedi.training.build import Prepared
+from gedi.training.config import TrainingConfig, to_dict
 from gedi.training.encoder_registry import threads_for
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
@@ -23,23 +19,6 @@ from gedi.training.recipe import train
 from gedi.training.world import World
 
 SETTLING = 20  # Langevin steps from a first draw to a sample
-
-
-def fit_rows(
-    x: np.ndarray,
-    *,
-    n_clusters: int,
-    config: TrainingConfig,
-    seed: int,
-    image_shape: tuple[int, ...] | None = None,
-    groups: Any = None,
-    table: TableRecipe | None = None,
-    world: World | None = None,
-    hooks: Hooks | None = None,
-) -> TrainedModel:
-    """Train on checked rows [n, d] in the user's units; ``config`` is checked here."""
-    ready = prepare(x, check(config), n_clusters, image_shape=image_shape, groups=groups, table=table)
-    return fit_prepared(ready, seed=seed, world=world, hooks=hooks)
 
 
 def fit_prepared(ready: Prepared, *, seed: int, world: World | None = None, hooks: Hooks | None = None) -> TrainedModel:
@@ -87,8 +66,8 @@ def fit_prepared(ready: Prepared, *, seed: int, world: World | None = None, hook
 @torch.no_grad()
 def arrived_chains(net: GediNet, x: Rows, chains: torch.Tensor, box: Box, config: TrainingConfig) -> torch.Tensor:
     """Chains that count as samples of p_Psi: those that have settled, or new ones if training used no chains."""
-    generative, generator = config.objective.get("generative"), torch.Generator().manual_seed(0)
-    if generative is not None and not generative.needs_samples:  # training never moved the chains
+    trained, generator = density_of(config.objective), torch.Generator().manual_seed(0)
+    if trained is not None and not trained.needs_samples:  # training never moved the chains
         density, n = net.eval().density, len(chains)
         drawn = density.sample(n, generator)
         if drawn is not None:

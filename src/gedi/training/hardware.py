@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from gedi.settings import Count, Rule, at_most
+from gedi.settings import Count, Positive, at_most
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,7 @@ class Hardware:
     nodes: Annotated[Count, at_most(2**16)] = 1  # machines
     # Of the networks; sampling, Sinkhorn and losses stay in float32. auto: bfloat16 where it is faster and as good.
     precision: Literal["auto", "32", "bf16-mixed"] = "auto"
-    timeout: Annotated[float, Rule("lie between 0 and 10,000,000 seconds", lambda time: 0 < time < 1e7)] = (
-        600.0  # seconds that a process waits for the others before it gives up
-    )
+    timeout: Annotated[Positive, at_most(10**7)] = 600  # seconds to wait for a process that does not respond
 
     @property
     def processes(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gedi.errors import ConfigError
+from gedi.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from gedi.objectives.term import Objective
@@ -30,7 +30,7 @@ class Method:
 def with_method(config: TrainingConfig, method: str) -> TrainingConfig:
     """A copy of ``config`` turned into a method."""
     if method not in METHODS:
-        raise ConfigError(f"There is no method {method!r}. Choose from: {', '.join(METHODS)}.")
+        raise ConfigError(f"There is no method {method!r}{did_you_mean(method, METHODS)}")
     config = copy.deepcopy(config)
     METHODS[method].change(config)
     return config
@@ -291,5 +291,5 @@ def ablate(config: TrainingConfig, variant: str) -> None:
     """Change ``config`` in place into a variant: names of `VARIANT_CHANGES`, joined by " + "."""
     for name in variant.split(" + "):
         if name not in VARIANT_CHANGES:
-            raise ConfigError(f"Unknown variant {name!r}: choose one of {', '.join(VARIANT_CHANGES)}.")
+            raise ConfigError(f"There is no variant {name!r}{did_you_mean(name, VARIANT_CHANGES)}")
         VARIANT_CHANGES[name](config)

@@ -20,6 +20,7 @@ from gedi.data.table_rows import fill_gaps
 from gedi.errors import DataError, RunError
 from gedi.nets import GediNet
 from gedi.objectives.clustering import cluster_log_probs
+from gedi.objectives.generative import density_of
 from gedi.objectives.term import temperature
 from gedi.sampling import Box
 from gedi.training.config import TrainingConfig
@@ -119,7 +120,7 @@ class TrainedModel:
     @property
     def has_density(self) -> bool:
         """Whether log p was trained at all; without it, its scores and `sample` mean nothing."""
-        return getattr(self.config.objective.get("generative"), "weight", 0.0) > 0
+        return density_of(self.config.objective) is not None
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """p(y|x) (Eq. 3), [n, n_clusters]."""
@@ -241,8 +242,8 @@ class TrainedModel:
         it can remove it: the mean of x given x + noise is x + noise + sigma^2 d log p / dx (Tweedie's formula). What
         then lies beyond the range of the data, such as a negative count, is moved to its end.
         """
-        generative, blur = self.config.objective.get("generative"), self.config.sampler.data_noise
-        if generative is not None and generative.denoises and blur:
+        density, blur = density_of(self.config.objective), self.config.sampler.data_noise
+        if density is not None and density.denoises and blur:
             with threads_for(self.config.net):
                 parts = [
                     some + blur**2 * self._frozen.score(some)

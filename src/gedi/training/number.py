@@ -15,9 +15,9 @@ from gedi.data import Scaler, TableRecipe
 from gedi.data.neighbours import main_directions, nearest_neighbours
 from gedi.data.table_rows import fill_gaps
 from gedi.errors import ConfigError
+from gedi.progress import Progress
 from gedi.training.config import TrainingConfig
 from gedi.training.evidence import best_mixture, explained
-from gedi.training.journal import Progress
 from gedi.training.start import NEIGHBOURS, Graph, gaussian_mixture, graph_of
 
 ROWS_TRIED = 1_500  # if there are more, a random subset of this size is used

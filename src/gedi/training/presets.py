@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gedi.errors import ConfigError
+from gedi.errors import ConfigError, did_you_mean
 from gedi.training.methods import with_method
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def preset(
     if name is None:
         name = _by_shape(n_features, image_shape, has_words)
     if name not in PRESETS:
-        raise ConfigError(f"There is no preset {name!r}. Choose from: {', '.join(PRESETS)}.")
+        raise ConfigError(f"There is no preset {name!r}{did_you_mean(name, PRESETS)}")
     if name == "smoke" and image_shape is not None and min(image_shape[:2]) > SMALL_SIDE:
         return override(TrainingConfig(), LARGE_IMAGES, SMOKE_IMAGES)
     config = override(TrainingConfig(), *PRESETS[name])

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from gedi.objectives.term import Loss, Objective, active, trains_clusters
+from collections.abc import Callable
+
+from gedi.objectives.generative import Generative, density_of
+from gedi.objectives.term import Loss, Objective, active, trains_clusters, uses_walks
 from gedi.training.choice import choose_clusters, choose_head, find_starts, place_clusters, relabel
 from gedi.training.engine import Batch, Engine
 
 Losses = dict[str, Loss]
 
 
-def train(run: Engine) -> None:
-    """GEDI training (Alg. 2). Other methods run the same code with other terms or iterations."""
+def train(run: Engine, *, choose: Callable[[Engine], None] = choose_clusters) -> None:
+    """GEDI training (Alg. 2). Other methods run the same code with other terms or iterations.
+
+    ``choose`` ends the competition of candidates for the clusters.
+    """
     config, state = run.config, run.state
 
     # Step 1: fit the density, -CE(p, p_Psi).
@@ -23,7 +29,7 @@ def train(run: Engine) -> None:
         find_starts(run)
     for batch in run.stage("step2", config.step2, turn=config.heads.choose):
         if state.competing and state.iteration >= config.heads.choose * state.length:
-            choose_clusters(run)
+            choose(run)
         run.descend(all_losses(run, batch))
     if state.competing:
         choose_head(run)
@@ -36,16 +42,16 @@ def train(run: Engine) -> None:
 
 def density_losses(run: Engine, batch: Batch) -> Losses:
     """The generative term alone."""
-    samples = run.samples(len(batch.x))
-    return run.config.objective["generative"].losses(run.views(batch, batch.x, batch.x, samples=samples))
+    density, samples = density_of(run.config.objective), run.samples(len(batch.x))
+    return density.losses(run.views(batch, batch.x, batch.x, samples=samples)) if density else {}
 
 
 def all_losses(run: Engine, batch: Batch) -> Losses:
     """All terms of Eq. 10 on a batch: two augmented views x, x' and the end of a walk x''."""
     terms, iteration = due_terms(run), run.state.iteration
-    walks = iteration % run.config.dam.every == 0 and any(term.walks for term in terms.values())
+    walks = iteration % run.config.dam.every == 0 and uses_walks(terms)
     walked = run.walk(batch.x)[0] if walks else None
-    samples = run.samples(len(batch.x)) if "generative" in terms else None
+    samples = run.samples(len(batch.x)) if density_of(terms) else None
     if any(term.relabels(iteration) for term in terms.values()):
         relabel(run)
     views = run.views(batch, *run.augment(batch), walked, samples)
@@ -58,4 +64,4 @@ def all_losses(run: Engine, batch: Batch) -> Losses:
 def due_terms(run: Engine) -> Objective:
     """The terms of this iteration, the density last: the order in which noise is drawn and losses are summed."""
     due = {f: term for f, term in active(run.config.objective).items() if term.is_due(run.state.iteration)}
-    return dict(sorted(due.items(), key=lambda entry: (entry[0] == "generative", entry[0])))
+    return dict(sorted(due.items(), key=lambda entry: (isinstance(entry[1], Generative), entry[0])))

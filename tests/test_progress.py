@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gedi.training.journal import Progress, ProgressLine, duration
+from gedi.progress import Progress, ProgressLine, duration
 
 
 class Clock:
