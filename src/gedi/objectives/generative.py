@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import torch
 
@@ -92,7 +92,7 @@ class Generative(Term, family="generative"):
 
 def density_of(objective: Objective) -> Generative | None:
     """The term that is used and trains p_Psi; None if there is no density."""
-    return next((term for term in active(objective).values() if isinstance(term, Generative)), None)
+    return cast("Generative | None", active(objective).get(Generative.family))
 
 
 @dataclass
