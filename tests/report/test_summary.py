@@ -78,7 +78,7 @@ def test_the_command_of_a_run_repeats_what_it_was_asked_for(name, request, monke
 def test_settings_are_those_of_the_preset_unless_they_were_changed(begun, given, kept):
     plan = runs.Plan.read(begun)
     assert (plan.preset, plan.is_changed) == (None, True)
-    words = rerun_of(begun, replace(plan, seed=3, **given), {}, None).fit().split()
+    words = rerun_of(begun, replace(plan, seed=3, **given), None, None).fit().split()
     assert (
         "--seed 3" in " ".join(words) and [word for word in words if word in ("--preset", "smoke", "--config")] == kept
     )
@@ -95,10 +95,10 @@ def test_a_fit_keeps_its_preset_and_whether_it_changed_anything(moons_run, home,
 def test_a_name_that_is_a_command_stays_a_name(moons_run, tmp_path, monkeypatch):
     copy = shutil.copytree(moons_run, tmp_path / "run; rm -r x")
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(rerun_of(copy, None, {}, None).fit())
+    words = shlex.split(rerun_of(copy, None, None, None).fit())
     assert words[words.index("--out") + 1] == "run; rm -r x-2"
 
 
 def test_a_run_without_a_plan_leaves_the_data_to_the_reader(tmp_path):
     model = SimpleNamespace(n_clusters=3)
-    assert rerun_of(tmp_path / "run", None, {}, model).fit().startswith("gedi fit DATA --n-clusters 3 --out ")
+    assert rerun_of(tmp_path / "run", None, None, model).fit().startswith("gedi fit DATA --n-clusters 3 --out ")

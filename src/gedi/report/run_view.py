@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from gedi.report.measures import UNSURE, Answers, Measures, measure
 from gedi.report.rerun import Rerun, rerun_of
 from gedi.report.verdict import Judgement, headline, judge, overall
 from gedi.runs import Plan
-from gedi.training.config import to_dict
+from gedi.training.config import TrainingConfig
 from gedi.training.model import TrainedModel
 
 SCORES = ("nmi", "accuracy", "ari")  # with the labels
@@ -44,7 +44,6 @@ class RunView:
     model: TrainedModel | None
     results: dict[str, Any]
     history: list[dict[str, Any]]
-    settings: dict[str, Any] = field(default_factory=dict)  # as in config.yaml, under 'training'
     given: Dataset | None = None  # data to show instead of the run's own; the run's recorded scores do not apply
     foreign: Dataset | None = None  # out-of-distribution data to compare with
     plan: Plan | None = None  # None: unknown, as for a folder that `GEDI.save` made
@@ -53,6 +52,13 @@ class RunView:
     @property
     def is_given(self) -> bool:
         return self.given is not None
+
+    @property
+    def config(self) -> TrainingConfig | None:
+        """The settings the run trained with, if they are known."""
+        if self.model is not None:
+            return self.model.config
+        return None if self.plan is None else self.plan.settings
 
     @cached_property
     def sample(self) -> DataSample | None:
@@ -84,7 +90,7 @@ class RunView:
     @cached_property
     def rerun(self) -> Rerun:
         """How to fit the same data again, for commands to paste."""
-        return rerun_of(self.folder, self.plan, self.settings, self.model)
+        return rerun_of(self.folder, self.plan, self.config, self.model)
 
     @property
     def clusters(self) -> np.ndarray | None:
@@ -175,7 +181,7 @@ def view_of(
 ) -> RunView:
     """A finished run whose model is in memory."""
     name = shown(folder.resolve().name, 80)
-    return RunView(folder, name, model, results, model.history, to_dict(model.config), plan=plan, kept=kept)
+    return RunView(folder, name, model, results, model.history, plan=plan, kept=kept)
 
 
 def read_run(folder: Path) -> RunView:
@@ -190,9 +196,7 @@ def read_run(folder: Path) -> RunView:
     history = read_json_lines(folder / runs.METRICS) if os.path.lexists(folder / runs.METRICS) else []
     if not isinstance(results, dict) or "diverged" not in results:
         raise RunError(f"{about} has nothing to report: it has neither a model nor a record of why there is none.")
-    plan = _plan_of(folder)
-    settings = {} if plan is None else to_dict(plan.settings)
-    return RunView(folder, shown(folder.resolve().name, 80), None, results, history, settings, plan=plan)
+    return RunView(folder, shown(folder.resolve().name, 80), None, results, history, plan=_plan_of(folder))
 
 
 def _plan_of(folder: Path) -> Plan | None:
