@@ -27,7 +27,7 @@ THIN = 0.02  # standard deviation of the noise in columns added to a toy
 NON_FINITE = (" is nan", " is inf", " is -inf")  # how an event of the guard ends that saw such a value
 UNTRAINED = "untrained"  # k-means on the representation of GEDI's net before training
 
-BASELINES: dict[str, dict[str, Any]] = {
+BASELINES: dict[str, dict[str, Any]] = {  # their settings; `cell_fits.CLUSTERERS` has their classes
     "kmeans": {"n_init": 10},
     "spectral": {"affinity": "nearest_neighbors", "n_neighbors": 10, "assign_labels": "kmeans"},
     "ward": {"linkage": "ward"},
