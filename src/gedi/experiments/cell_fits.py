@@ -40,7 +40,8 @@ from gedi.training.start import tightest_kmeans
 
 CELLS, MODELS = "cells.jsonl", "models"
 WATCHED = ("generative", "energy_size")  # losses whose largest value shows how stable a fit was
-HEADLINES = {"nmi": "NMI", "auroc": "AUROC"}  # the first that a cell has is shown as its result
+# The first of these that a cell has is shown as its result.
+HEADLINES = {"nmi": "NMI {:.3f}", "auroc": "AUROC {:.3f}", "gap_alone": "energy gap {:.2g}"}
 CLUSTERERS: dict[str, Any] = {  # of scikit-learn; a cell's ``rivals`` have their settings
     "kmeans": KMeans,
     "gmm": GaussianMixture,
@@ -167,7 +168,7 @@ def read_cells(path: Path) -> dict[str, Measured]:
 
 def _headline(measured: Measured) -> str:
     name = next(name for name in HEADLINES if name in measured)
-    return f"{HEADLINES[name]} {measured[name]:.3f}"
+    return HEADLINES[name].format(measured[name])
 
 
 def _append(path: Path, measured: Measured) -> None:

@@ -116,7 +116,7 @@ def tabulate(
     files = [path for path in pictures if path.is_file()]
     files += [plots.save(draw(results), request.out / f"{request.name}.png")] if draw else []
     names = settings_names(found)
-    return write_json(
+    return _write_json(
         request,
         Outcome(title, list(columns), lines, said, files),
         seeds=sorted({cell.seed for cell in found}),
@@ -127,7 +127,7 @@ def tabulate(
     )
 
 
-def write_json(request: Request, outcome: Outcome, *, seeds: Sequence[int], **content: Any) -> Outcome:
+def _write_json(request: Request, outcome: Outcome, *, seeds: Sequence[int], **content: Any) -> Outcome:
     """Write ``out/NAME.json``: the table, its sources, and the versions used."""
     everything = {
         "name": request.name,
