@@ -11,7 +11,7 @@ from gedi.cli import main
 from gedi.errors import ConfigError
 from gedi.explore.site import answer, find_examples
 from gedi.explore.uploads import Upload
-from gedi.report.rerun import rerun_of
+from gedi.report.run_view import read_run
 
 ROWS = np.vstack([np.random.default_rng(0).normal(centre, 0.3, (100, 2)) for centre in (-2.0, 2.0)])
 FAR = np.array([[40.0, -40.0], [2.0, 2.0]])
@@ -51,7 +51,7 @@ def test_the_command_line_leaves_them_out_and_a_run_remembers(tmp_path, monkeypa
         in page
     )
     model = runs.load("run")
-    assert "--outliers 0.1" in rerun_of(Path("run"), {}, model).fit()
+    assert "--outliers 0.1" in read_run(Path("run")).rerun.fit()
     said = answer(find_examples(model, Path("run")), Upload(FAR, ["far", "near"]), "new")
     assert [row["cluster"] < 0 for row in said["rows"]] == [True, False]
 

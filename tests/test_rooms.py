@@ -2,11 +2,14 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import gedi
+from gedi.experiments import EXPERIMENTS
 
 ROOMS = [
     "errors",
@@ -56,3 +59,12 @@ def test_only_training_knows_fabric_and_only_the_command_line_prints(path):
     assert not re.search(r"\b(from|import) rich\b", text) or room in ("progress", "commands", "cli")
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     assert not any(isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls)
+
+
+def test_no_command_but_reproduce_needs_the_experiments():
+    paper = {"gedi.experiments.paper"} | {f"gedi.experiments.{one.module}" for one in EXPERIMENTS.values()}
+    commands = [f"gedi.commands.{path.stem}" for path in sorted((SOURCE / "commands").glob("[!_]*.py"))]
+    code = f"import sys, gedi.cli, gedi.experiments.demo, {', '.join(commands)}; print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "gedi.experiments.tabulate" in loaded and not loaded & paper

@@ -195,11 +195,12 @@ def test_a_model_is_read_once_whatever_is_shown(moons_run, tmp_path, loads):
 
 def test_a_model_in_memory_is_not_read_and_gives_the_same_page(moons_run, copy, loads):
     run = copy(moons_run, "moons-run")
-    model, data = runs.load(run), load(**runs.Plan.read(run).reading)
+    model, plan = runs.load(run), runs.Plan.read(run)
+    data = load(**plan.reading)
     results, model.results = model.results, {}  # the results are those that were written: a fit adds some as it saves
     for name in ("report.html", FILE):
         (run / name).unlink(missing_ok=True)
-    write_run_report(run, (model, results, data))
+    write_run_report(run, (model, results, data, plan))
     assert (run / FILE).read_bytes() == (moons_run / FILE).read_bytes()
     assert loads == [run] and without_commands(text_of(run / "report.html")) == without_commands(
         text_of(moons_run / "report.html")

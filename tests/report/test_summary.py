@@ -3,14 +3,15 @@
 import json
 import shlex
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from gedi import runs
 from gedi.cli import build_parser, main, training_flags
-from gedi.report.rerun import _settings_flags, rerun_of
+from gedi.report.rerun import rerun_of
 from gedi.report.run_view import read_run, summary
-from gedi.training.presets import configure
 
 GRADES = {"good", "fair", "poor", "not graded"}
 
@@ -65,29 +66,39 @@ def test_the_command_of_a_run_repeats_what_it_was_asked_for(name, request, monke
     assert parsed(rerun.fit(afresh=True))[0].config is None
 
 
-def test_a_preset_is_called_by_its_name(home, moons):
-    folder = home / "preset-run"
-    words = ["--preset", "smoke", "--drop", "a,b", "--seed", "3"]
-    assert main(["fit", str(moons), "--n-clusters", "2", "--out", str(folder), *words[:2], *words[4:]]) == 0
-    view = read_run(folder)
-    assert shlex.join(words[4:]) in view.rerun.fit() and "--preset smoke" in view.rerun.fit()
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"preset": "smoke", "is_changed": False}, ["--preset", "smoke"]),
+        ({"preset": "smoke"}, ["--preset", "smoke", "--config"]),
+        ({"is_changed": False}, []),
+        ({}, ["--config"]),  # a plan from before these were kept
+    ],
+)
+def test_settings_are_those_of_the_preset_unless_they_were_changed(begun, given, kept):
+    plan = runs.Plan.read(begun)
+    assert (plan.preset, plan.is_changed) == (None, True)
+    words = rerun_of(begun, replace(plan, seed=3, **given), None, None).fit().split()
+    assert (
+        "--seed 3" in " ".join(words) and [word for word in words if word in ("--preset", "smoke", "--config")] == kept
+    )
 
 
-def test_the_defaults_of_a_table_with_words_need_no_flags(tmp_path):
-    training = configure(None, "gedi", n_features=4, has_words=True)
-    assert training != configure(None, "gedi", n_features=4)
-    plan, model = (SimpleNamespace(method="gedi", training=training), SimpleNamespace(n_features=4, image_shape=None))
-    model.words = [[0, 1]]
-    assert _settings_flags(tmp_path, plan, model) == []
+def test_a_fit_keeps_its_preset_and_whether_it_changed_anything(moons_run, home, moons):
+    assert (runs.Plan.read(moons_run).preset, runs.Plan.read(moons_run).is_changed) == ("smoke", True)
+    words = ["--preset", "smoke", "--seed", "3"]
+    assert main(["fit", str(moons), "--n-clusters", "2", "--out", str(home / "preset-run"), *words]) == 0
+    again = read_run(home / "preset-run").rerun.fit()
+    assert "--seed 3" in again and "--preset smoke" in again and "--config" not in again
 
 
 def test_a_name_that_is_a_command_stays_a_name(moons_run, tmp_path, monkeypatch):
     copy = shutil.copytree(moons_run, tmp_path / "run; rm -r x")
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(rerun_of(copy, {}, None).fit())
+    words = shlex.split(rerun_of(copy, None, None, None).fit())
     assert words[words.index("--out") + 1] == "run; rm -r x-2"
 
 
 def test_a_run_without_a_plan_leaves_the_data_to_the_reader(tmp_path):
     model = SimpleNamespace(n_clusters=3)
-    assert rerun_of(tmp_path / "run", {}, model).fit().startswith("gedi fit DATA --n-clusters 3 --out ")
+    assert rerun_of(tmp_path / "run", None, None, model).fit().startswith("gedi fit DATA --n-clusters 3 --out ")

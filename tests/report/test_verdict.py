@@ -11,7 +11,7 @@ from gedi.report.gaps import Gaps, MeasuredClusters, Surroundings
 from gedi.report.measures import Measures
 from gedi.report.rerun import Rerun
 from gedi.report.verdict import LIMITS, TOO_SHORT, Finding, Judgement, Limit, headline, judge, overall
-from gedi.training.config import TrainingConfig, override, to_dict
+from gedi.training.config import TrainingConfig, override
 from gedi.training.presets import configure
 
 
@@ -126,7 +126,7 @@ def test_a_trial_run_is_not_graded_and_says_why():
 
 
 def test_more_training_within_a_time_budget_is_a_longer_budget():
-    rerun = Rerun("photos", 4, minutes=3.0, settings=to_dict(TrainingConfig()))
+    rerun = Rerun("photos", 4, minutes=3.0, config=TrainingConfig())
     advice = {judgement.ability: judgement.advice for judgement in judge(replace(FINE, keeps_noise=0.0), rerun)}
     assert "--minutes 9 " in advice["clusters"] and "iterations" not in advice["clusters"]
     assert "--minutes 3 " in rerun.fit(n_clusters=5)
@@ -146,7 +146,7 @@ def test_every_remedy_is_a_command_that_the_command_line_takes():
         outside=1.0,
         energy_gap=9.0,
     )
-    rerun = Rerun("my rows.csv", 4, settings=to_dict(TrainingConfig()))
+    rerun = Rerun("my rows.csv", 4, config=TrainingConfig())
     findings = [finding for judgement in judge(bad, rerun) for finding in judgement.findings]
     assert {finding.measure for finding in findings} == LIMITS.keys() - {"crowding_of_images"} | {""}
     assert all(finding.remedy for finding in findings)
@@ -180,7 +180,7 @@ def test_poor_samples_leave_the_run_fair():
     ],
 )
 def test_the_remedy_for_samples_is_one_that_the_density_knows(preset, said):
-    rerun = Rerun("rows.csv", 4, settings=to_dict(configure(preset, "gedi", n_features=3072, image_shape=(32, 32, 3))))
+    rerun = Rerun("rows.csv", 4, config=configure(preset, "gedi", n_features=3072, image_shape=(32, 32, 3)))
     found = {judgement.ability: judgement for judgement in judge(replace(FINE, sample_test=1.0), rerun)}
     assert said in found["samples"].advice
 

@@ -20,7 +20,7 @@ def plan(begun):
 def test_a_plan_is_read_back_as_it_was_written(plan, tmp_path):
     full = replace(plan, label_column="kind", drop=["id"], raw=True, groups_sha256="0", tensorboard=True)
     full = replace(full, hardware=Hardware("auto", 1, 2, "bf16-mixed", 30.0))
-    full = replace(full, minutes=2.5, iterations=(7, 9))
+    full = replace(full, minutes=2.5, iterations=(7, 9), preset="toy", is_changed=False)
     full.write(tmp_path)
     assert Plan.read(tmp_path) == full
 
@@ -36,7 +36,8 @@ def test_the_file_has_these_entries_in_this_order(plan, tmp_path):
     plan.write(tmp_path)
     content = yaml.safe_load((tmp_path / runs.PLAN).read_text())
     names = ["data", "label_column", "drop", "raw", "skip_broken", "rows_sha256", "groups_sha256", "n_clusters"]
-    names += ["number", "outliers", "method", "seed", "hardware", "tensorboard", "minutes", "iterations", "training"]
+    names += ["number", "outliers", "method", "seed", "hardware", "tensorboard", "minutes", "iterations"]
+    names += ["preset", "is_changed", "training"]
     assert list(content) == names
     assert content["hardware"] == {"device": "cpu", "devices": 1, "nodes": 1, "precision": "auto", "timeout": 600.0}
 
@@ -51,7 +52,7 @@ def changed(plan, folder, **changes):
 
 def test_a_plan_from_before_some_entries_existed_is_read(plan, tmp_path):
     names = ("label_column", "drop", "raw", "skip_broken", "groups_sha256", "hardware", "tensorboard", "minutes")
-    newer = dict.fromkeys((*names, "number", "outliers", "iterations"), "missing")
+    newer = dict.fromkeys((*names, "number", "outliers", "iterations", "preset", "is_changed"), "missing")
     assert Plan.read(changed(plan, tmp_path, unknown=3, **newer)) == plan
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gedi.data import load
 from gedi.errors import ConfigError
+from gedi.experiments.variants import VARIANT_CHANGES
 from gedi.objectives.negative_free import Gaussian
 from gedi.runs.layout import check_sizes
 from gedi.training import fit as fit_module
@@ -16,7 +17,7 @@ from gedi.training.build import prepare
 from gedi.training.config import check, get, override, paths
 from gedi.training.engine import Engine
 from gedi.training.fit import fit_prepared
-from gedi.training.methods import METHODS, VARIANT_CHANGES, with_method
+from gedi.training.methods import METHODS, with_method
 from gedi.training.presets import PRESETS, configure, preset
 from gedi.training.recipe import density_losses
 

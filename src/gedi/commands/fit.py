@@ -93,6 +93,8 @@ def _fit(args: argparse.Namespace, folder: Path, begun: Plan | None, *, is_new: 
         hardware=_hardware(args, Hardware()),
         tensorboard=args.tensorboard,
         minutes=args.minutes,
+        preset=args.preset,
+        is_changed=bool(args.constraint or args.config or args.changes),
         training=config,
     )
     if plan.minutes and plan.hardware.processes > 1:
@@ -223,7 +225,7 @@ def _train(folder: Path, plan: Plan, loaded: Loaded, ready: Prepared, save_every
             model.set_outliers(rows, plan.outliers)
         results = runs.save(model, folder, about | {"scores": label_scores(model, rows, data.y)})
         say(out, f"trained in {model.results['seconds']:.0f} s; the run is in {folder}")
-        write_run_report(folder, (model, results, data))
+        write_run_report(folder, (model, results, data, plan))
         again = ["gedi", "predict", str(folder), from_here(plan.data), "--out", "clusters.csv"]
         again += ["--keep"] if data.table is not None else []
         again += ["--skip-broken"] if plan.skip_broken else []

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gedi.data import Dataset
     from gedi.experiments import Outcome
     from gedi.report.run_view import RunView
+    from gedi.runs import Plan
     from gedi.training.model import TrainedModel
 
 PAGE, SUMMARY, COMPARISON_PAGE = "report.html", "report.json", "gedi-comparison.html"
@@ -68,10 +69,11 @@ def run_explore(args: argparse.Namespace) -> None:
     leave(0)
 
 
-def write_run_report(folder: Path, ended: tuple[TrainedModel, dict[str, Any], Dataset] | None = None) -> None:
+def write_run_report(folder: Path, ended: tuple[TrainedModel, dict[str, Any], Dataset, Plan] | None = None) -> None:
     """Write the page of a run that has just ended, its verdict, and a sample of its data for later pages.
 
-    ``ended``: its model, results and data; None if it diverged. A failure is only reported: the run itself is complete.
+    ``ended``: its model, results, data and plan; None if it diverged. A failure is only reported: the run itself is
+    complete.
     """
     from gedi.report.data_sample import sample_of, write_sample
     from gedi.report.page import write_page
@@ -82,9 +84,9 @@ def write_run_report(folder: Path, ended: tuple[TrainedModel, dict[str, Any], Da
         if ended is None:
             run = read_run(folder)
         else:
-            model, results, data = ended
+            model, results, data, plan = ended
             write_sample(sample := sample_of(data), folder)
-            run = view_of(folder, model, results, sample)
+            run = view_of(folder, model, results, sample, plan)
         page = write_page(run_page(run), folder / PAGE)
         write_summary(run, folder / SUMMARY)
         say_clusters(run)

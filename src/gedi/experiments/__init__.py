@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gedi.errors import ConfigError, did_you_mean
-from gedi.experiments import paper
 
 SCALES = ("smoke", "laptop", "paper")
 Say = Callable[[str], None]  # takes one line of progress
@@ -30,7 +29,7 @@ class Budget:
     preset: str | None = None  # our settings; None: the defaults
     rows: int | None = None  # training points, and as many test points; None: all
     iterations: int | None = None  # cap on each step's iterations, even in the paper's settings; None: no cap
-    dam_steps: tuple[int, ...] = paper.FIGURE_STEPS  # the values of T in figures
+    dam_steps: tuple[int, ...] | None = None  # the values of T in figures; None: the paper's
 
 
 class Request(NamedTuple):

@@ -11,12 +11,14 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import asdict
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import AgglomerativeClustering, SpectralClustering
+from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KNeighborsClassifier
 
 from gedi import runs
@@ -38,7 +40,15 @@ from gedi.training.start import tightest_kmeans
 
 CELLS, MODELS = "cells.jsonl", "models"
 WATCHED = ("generative", "energy_size")  # losses whose largest value shows how stable a fit was
-HEADLINES = {"nmi": "NMI", "auroc": "AUROC"}  # the first that a cell has is shown as its result
+# The first of these that a cell has is shown as its result.
+HEADLINES = {"nmi": "NMI {:.3f}", "auroc": "AUROC {:.3f}", "gap_alone": "energy gap {:.2g}"}
+CLUSTERERS: dict[str, Any] = {  # of scikit-learn; a cell's ``rivals`` have their settings
+    "kmeans": KMeans,
+    "gmm": GaussianMixture,
+    "spectral": SpectralClustering,
+    "ward": AgglomerativeClustering,
+    "hdbscan": HDBSCAN,
+}
 SCORED = 10_000  # log p is computed for at most this many test rows
 Fit = tuple[np.ndarray, Measured, TrainedModel | None]  # clusters of the test rows, numbers, and the model if any
 More = Callable[[Cell, TrainedModel | None, CellData], Measured]
@@ -158,7 +168,7 @@ def read_cells(path: Path) -> dict[str, Measured]:
 
 def _headline(measured: Measured) -> str:
     name = next(name for name in HEADLINES if name in measured)
-    return f"{HEADLINES[name]} {measured[name]:.3f}"
+    return HEADLINES[name].format(measured[name])
 
 
 def _append(path: Path, measured: Measured) -> None:
@@ -225,11 +235,18 @@ def _fit_baseline(cell: Cell, data: CellData) -> Fit:
     x, x_test = (flat(rows).astype(np.float32) for rows in (data.x_train, data.x_test))
     if cell.method == "kmeans":
         return kmeans_labels(cell, x, x_test), {}, None
-    make = {"spectral": functools.partial(SpectralClustering, random_state=cell.seed), "ward": AgglomerativeClustering}
-    found = make[cell.method](cell.n_clusters, **BASELINES[cell.method]).fit_predict(x)
-    # These cannot label new points, so a test point gets the label of the nearest training point.
-    nearest = KNeighborsClassifier(n_neighbors=1).fit(x, found)
+    # The others cannot label new points, so a test point gets the label of the nearest training point.
+    nearest = KNeighborsClassifier(n_neighbors=1).fit(x, clusters_of_rival(cell, x))
     return np.asarray(nearest.predict(x_test)), {}, None
+
+
+def clusters_of_rival(cell: Cell, x: np.ndarray) -> np.ndarray:
+    """The clusters of the rows ``x`` by one of `CLUSTERERS`."""
+    make = CLUSTERERS[cell.method]
+    given = {"n_components" if make is GaussianMixture else "n_clusters": cell.n_clusters, "random_state": cell.seed}
+    taken = signature(make).parameters  # not all of them take a number of clusters, or draw at random
+    given = {name: value for name, value in given.items() if name in taken}
+    return make(**given, **cell.rivals[cell.method]).fit_predict(x)
 
 
 def some(x: np.ndarray, most: int, seed: int) -> np.ndarray:

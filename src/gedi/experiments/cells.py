@@ -17,8 +17,9 @@ from gedi.data import load, toys
 from gedi.data.sources import TEST_SEED_OFFSET, TOY_ROWS, TOYS
 from gedi.errors import ConfigError
 from gedi.experiments import Budget
+from gedi.experiments.variants import ablate
 from gedi.training.config import TrainingConfig, to_dict
-from gedi.training.methods import ablate, with_method
+from gedi.training.methods import with_method
 from gedi.training.presets import preset
 
 Measured = dict[str, Any]
@@ -27,7 +28,7 @@ THIN = 0.02  # standard deviation of the noise in columns added to a toy
 NON_FINITE = (" is nan", " is inf", " is -inf")  # how an event of the guard ends that saw such a value
 UNTRAINED = "untrained"  # k-means on the representation of GEDI's net before training
 
-BASELINES: dict[str, dict[str, Any]] = {
+BASELINES: dict[str, dict[str, Any]] = {  # their settings; `cell_fits.CLUSTERERS` has their classes
     "kmeans": {"n_init": 10},
     "spectral": {"affinity": "nearest_neighbors", "n_neighbors": 10, "assign_labels": "kmeans"},
     "ward": {"linkage": "ward"},
@@ -43,7 +44,7 @@ class Cell:
     seed: int = 0  # of the data and of the fit
     method: str = "gedi"  # a name in `gedi.training.methods.METHODS` or in `rivals`, or `UNTRAINED`
     preset: str | None = None
-    variant: str = "full"  # names in `gedi.training.methods.VARIANT_CHANGES`, joined by " + "
+    variant: str = "full"  # names in `gedi.experiments.variants.VARIANT_CHANGES`, joined by " + "
     dam_steps: int | None = None  # T
     iterations: int | None = None  # cap on each step's iterations
     rows: int | None = None  # training points, and test points

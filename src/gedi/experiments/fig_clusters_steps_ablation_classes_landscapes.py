@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gedi import runs
-from gedi.errors import DataError
 from gedi.experiments import Budget, Outcome, Request, paper, plots
 from gedi.experiments.cell_fits import MODELS, measure_cell
 from gedi.experiments.cells import Cell, CellData, Measured, cell_data
+from gedi.experiments.landscapes import PANELS, fill_row
 from gedi.experiments.table1 import TWO_SHAPES
 from gedi.experiments.tabulate import (
     DENSITY,
@@ -31,8 +30,8 @@ from gedi.experiments.tabulate import (
     part,
     tabulate,
 )
-from gedi.report.charts import CUT_OFF, Window, density_grid
-from gedi.report.measures import Answers, walk_paths
+from gedi.report.charts import CUT_OFF
+from gedi.report.measures import walk_paths
 from gedi.training.model import TrainedModel
 
 CLUSTERS_SHOWN = {"swav": "SwAV", "default": "GEDI"}  # rows of Table 1 whose clusters are drawn
@@ -145,7 +144,7 @@ def _curves(
 
     A method without DAM has the same cells at every T.
     """
-    steps = request.budget.dam_steps
+    steps = request.budget.dam_steps or paper.FIGURE_STEPS
     marks = {row: mark for row, mark in (printed or {}).items() if mark[0] in steps}
     panels = list(dict.fromkeys(panel for panel, _ in curves))
 
@@ -233,10 +232,6 @@ def _draw_curve(axes: Axes, curve: dict[int, dict[str, float]], index: int, offs
 # ---- landscapes: clusters, log p, DAM walks and samples of a trained model ----
 
 PLANE_SETS = ("moons", "circles", "spirals")
-PANELS = 4
-WALKS_OF_PANEL = 80
-SAMPLES_OF_PANEL = 1000
-GRID_OF_PANEL = 220
 WALKS_COMPARED = 2_000  # walks whose start and end are compared
 
 
@@ -282,48 +277,3 @@ def of_walks(cell: Cell, model: TrainedModel | None, data: CellData) -> Measured
     x = data.x_train
     paths = walk_paths(model, x, n=min(WALKS_COMPARED, len(x)), seed=cell.seed)
     return {"walk_crossing": float(np.mean(model.predict(paths[:, 0]) != model.predict(paths[:, -1])))}
-
-
-def draw_landscape(model: TrainedModel, x: np.ndarray, path: Path, title: str) -> Path:
-    """A PNG of a model with two features and its training points ``x``, in the user's units."""
-    made, grid = plots.figure(1, PANELS, width=3.5, height=3.4)
-    fill_row(model, x, grid[0])
-    made.suptitle(title, fontsize=12)
-    return plots.save(made, path)
-
-
-def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
-    """Draw clusters, energy landscape, DAM walks and samples in a row of four axes."""
-    if model.n_features != 2:
-        raise DataError(f"A landscape needs a model with two features; this one has {model.n_features}.")
-    answers = Answers(model, np.asarray(x, dtype=np.float64))
-    window = plots.square_around(answers.rows, margin=0.3)
-    heights = density_grid(answers, window, GRID_OF_PANEL)
-    heights = np.minimum(heights, np.quantile(heights, 0.998))  # one narrow peak must not take all the colours
-    clusters, energy, walks, samples = row
-
-    plots.scatter_clusters(clusters, answers.rows, model.predict(answers.rows))
-    image = energy.imshow(
-        heights, extent=(*window[0], *window[1]), origin="lower", cmap="cividis", interpolation="bilinear"
-    )
-    _draw_contours(energy, heights, window, colors="white", linewidths=0.4, alpha=0.7)
-    energy.figure.colorbar(image, ax=energy, shrink=0.75, pad=0.02, extend="min").ax.tick_params(labelsize=7)
-    _draw_contours(walks, heights, window, colors="#bbbbbb", linewidths=0.5)
-    for path in (paths := walk_paths(model, answers.rows, n=min(WALKS_OF_PANEL, len(x)), seed=0)):
-        walks.plot(path[:, 0], path[:, 1], color=plots.colour_of(3), linewidth=1.1, alpha=0.9)
-    walks.scatter(paths[:, 0, 0], paths[:, 0, 1], s=5, color="black", linewidths=0, zorder=3)
-    drawn = model.sample(SAMPLES_OF_PANEL, seed=0)
-    samples.scatter(drawn[:, 0], drawn[:, 1], s=5, color=plots.colour_of(2), linewidths=0)
-
-    names = ("clusters", "log p, relative to data", f"DAM walks, T = {model.config.dam.steps}", "samples")
-    for axes, title in zip(row, names, strict=True):
-        axes.set_title(title, fontsize=10)
-        plots.plane(axes)
-        axes.set(xlim=window[0], ylim=window[1])
-
-
-def _draw_contours(axes: Axes, heights: np.ndarray, window: Window, **style: Any) -> None:
-    xs, ys = (np.linspace(low, high, GRID_OF_PANEL) for low, high in window)
-    bottom, top = float(heights.min()), float(heights.max())
-    levels = np.linspace(bottom, max(top, bottom + 1e-6), 7)[1:-1]
-    axes.contour(xs, ys, heights, levels=levels, linestyles="solid", **style)

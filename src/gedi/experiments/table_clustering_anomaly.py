@@ -14,7 +14,6 @@ from zipfile import BadZipFile
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
@@ -25,7 +24,7 @@ from gedi.data.sources import data_dir
 from gedi.errors import DataError
 from gedi.evaluation import auroc, outlier_scores, tail_scores
 from gedi.experiments import Outcome, Request
-from gedi.experiments.cell_fits import Fit, as_measured, fit_seed, measure_cell
+from gedi.experiments.cell_fits import Fit, as_measured, clusters_of_rival, fit_seed, measure_cell
 from gedi.experiments.cells import Cell, CellData, Labelled, Measured, cells_of
 from gedi.experiments.tabulate import METHOD_NAMES, Entry, Results, Text, number, of_row, part, tabulate
 from gedi.settings import AUTO
@@ -80,14 +79,14 @@ def _score_or_rank(place: Place, ranked: Sequence[Place]) -> Text:
 
 SUITE, SUITE_SOURCE = "clustering-data-v1", "github.com/gagolews/clustering-data-v1"
 ROWS_SUFFIX, LABELS = ".data.gz", ".labels0.gz"  # the first of several reference labellings
-CLUSTERERS: dict[str, tuple[Callable[..., Any], Settings]] = {
-    "kmeans": (KMeans, {"n_init": 10}),
-    "gmm": (GaussianMixture, {"n_init": 10}),
-    "spectral": (SpectralClustering, {"affinity": "nearest_neighbors", "n_neighbors": 10}),
-    "ward": (AgglomerativeClustering, {"linkage": "ward"}),
-    "hdbscan": (HDBSCAN, {"copy": True}),
+SUITE_RIVALS: dict[str, Settings] = {
+    "kmeans": {"n_init": 10},
+    "gmm": {"n_init": 10},
+    "spectral": {"affinity": "nearest_neighbors", "n_neighbors": 10},
+    "ward": {"linkage": "ward"},
+    "hdbscan": {"copy": True},
 }
-SUITE_METHODS = ("gedi", *CLUSTERERS)
+SUITE_METHODS = ("gedi", *SUITE_RIVALS)
 SUITE_CONTROLS = ("no density", "two encoders")  # GEDI with one change: what does the density do for the clusters?
 NEAR = 0.05  # the ARI that another number of clusters may cost
 CALLED = METHOD_NAMES | {"gmm": "GMM", "hdbscan": "HDBSCAN"} | {name: f"GEDI, {name}" for name in SUITE_CONTROLS}
@@ -97,7 +96,7 @@ CALLED = METHOD_NAMES | {"gmm": "GMM", "hdbscan": "HDBSCAN"} | {name: f"GEDI, {n
 class ClusteringCell(Cell):
     """One fit on a set of the suite."""
 
-    rivals: ClassVar[Mapping[str, Settings]] = {name: settings for name, (_, settings) in CLUSTERERS.items()}
+    rivals: ClassVar[Mapping[str, Settings]] = SUITE_RIVALS
 
 
 def table_clustering(request: Request) -> Outcome:
@@ -196,16 +195,12 @@ def read_set(path: Path) -> Labelled:
 def measure_set(cell: Cell, *, folder: Path) -> Measured:
     """Cluster all rows of a set; score those that are not noise."""
     x, y = read_set(find_sets(folder)[cell.dataset])
-    rival = functools.partial(_fit_clusterer, scored=y > 0) if cell.is_rival else None
-    return measure_cell(cell, CellData(x, x[y > 0], y[y > 0]), fit=rival)
+    scored = y > 0
 
+    def rival(cell: Cell, data: CellData) -> Fit:
+        return clusters_of_rival(cell, StandardScaler().fit_transform(data.x_train))[scored], {}, None
 
-def _fit_clusterer(cell: Cell, data: CellData, scored: np.ndarray) -> Fit:
-    make, settings = CLUSTERERS[cell.method]
-    count = {} if make is HDBSCAN else {"n_components" if make is GaussianMixture else "n_clusters": cell.n_clusters}
-    draws = {} if make in (HDBSCAN, AgglomerativeClustering) else {"random_state": cell.seed}
-    labels = make(**count, **draws, **settings).fit_predict(StandardScaler().fit_transform(data.x_train))
-    return labels[scored], {}, None
+    return measure_cell(cell, CellData(x, x[scored], y[scored]), fit=rival if cell.is_rival else None)
 
 
 # ---- anomalies ----

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
+import time
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,58 +16,69 @@ from gedi.data.recognition import recognise
 from gedi.data.table_recipe import Surprises, TableRecipe
 from gedi.evaluation import auroc, clustering_scores
 from gedi.experiments import Outcome, Request
-from gedi.experiments.tabulate import NOTE_SMOKE, Results, number, part, statistics_of, write_json
+from gedi.experiments.cell_fits import as_measured, clusters_of_rival
+from gedi.experiments.cells import Cell, Measured
+from gedi.experiments.tabulate import number, part, tabulate
 from gedi.training.build import prepare
 from gedi.training.fit import fit_prepared
 from gedi.training.guard import GuardWarning
 from gedi.training.model import TrainedModel
-from gedi.training.presets import configure
 
 PLANTED, TABLE_SIZE = 4, 800  # rows to train on, and as many to test
 WAYS = {
     "gedi": "GEDI, the table as it is",
     "one-hot": "GEDI, one-hot columns, each scaled",
     "kmeans": "k-means, prepared columns",
-    "mixture": "Gaussian mixture, prepared columns",
+    "gmm": "Gaussian mixture, prepared columns",
 }
 
 
-def table_mixed(request: Request) -> Outcome:
-    """Clusters and density of tables with words, from the table itself and from one-hot columns.
+@dataclass(frozen=True)
+class MixedCell(Cell):
+    """One fit on a table of `TABLES`."""
 
-    These fits are not cells. They run in one process and take about twenty seconds each.
-    """
-    budget = request.budget
-    tables = {"customers": customers, "words and noise": words_and_noise}
-    fits = []
-    for name, make in tables.items():
-        for seed in budget.seeds:
-            measured = _measure(make, seed, preset=budget.preset, rows=min(budget.rows or TABLE_SIZE, TABLE_SIZE))
-            fits += [{"data": name, "seed": seed, **one} for one in measured]
-            said = ", ".join(f"{one['way']} {one['ami']:.2f}" for one in measured)
-            request.say(f"{name} seed {seed}: AMI {said}")
-    columns = {
-        "data": part(0),
-        "method": part(1, WAYS),
-        "AMI": number("ami"),
-        "lowest AMI": number("ami", of="min"),
-        "AUROC, shuffled": number("auroc_shuffled"),
+    one_hot: bool = False  # GEDI takes every category for a column of numbers
+    rivals: ClassVar[Mapping[str, dict[str, Any]]] = {
+        "kmeans": {"n_init": 10},
+        "gmm": {"n_init": 5, "reg_covar": 1e-3},
     }
-    entries = itertools.product(tables, WAYS)
-    groups = {e: statistics_of([fit for fit in fits if (fit["data"], fit["way"]) == e]) for e in entries}
-    results = Results({}, {}, groups)
-    rows = [[text(results, entry) for text in columns.values()] for entry in groups]
-    notes = [
-        f"{TABLE_SIZE} rows in {PLANTED} planted segments; data and fit both change with the seed.",
-        "'customers' has ids, names, cities, dates, units and 5% missing cells. 'words and noise' has three numbers, "
-        "four categories that depend on the segment, and two that do not.",
-        "Prepared columns: gaps filled by hand, numbers standardised, words one-hot. For one-hot columns, GEDI scales "
-        "every column to unit variance, as it does with numbers.",
-        "AUROC of log p: the probability that a test row scores higher than a test row with every column shuffled.",
-    ]
-    notes += [NOTE_SMOKE] if budget.scale == "smoke" else []
-    outcome = Outcome("Tables with categories", list(columns), rows, notes)
-    return write_json(request, outcome, seeds=budget.seeds, cells=fits)
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | ({"one_hot": True} if self.one_hot else {})
+
+
+def table_mixed(request: Request) -> Outcome:
+    """Clusters and density of tables with words, from the table itself and from one-hot columns."""
+
+    def cell(data: str, way: str) -> MixedCell:
+        width = TABLES[data](TABLE_SIZE, seed=0)[0].shape[1]
+        method = "gedi" if way == "one-hot" else way
+        return MixedCell(data, PLANTED, method=method, one_hot=way == "one-hot", rows=TABLE_SIZE, columns=width)
+
+    budget = replace(request.budget, rows=None)
+    return tabulate(
+        request._replace(budget=budget),
+        "Tables with categories",
+        parts=("data", "method"),
+        cells={(data, way): cell(data, way) for data in TABLES for way in WAYS},
+        columns={
+            "data": part(0),
+            "method": part(1, WAYS),
+            "AMI": number("ami"),
+            "lowest AMI": number("ami", of="min"),
+            "AUROC, shuffled": number("auroc_shuffled"),
+        },
+        notes=[
+            f"{TABLE_SIZE} rows in {PLANTED} planted segments; data and fit both change with the seed.",
+            "'customers' has ids, names, cities, dates, units and 5% missing cells. 'words and noise' has three "
+            "numbers, four categories that depend on the segment, and two that do not.",
+            "Prepared columns: gaps filled by hand, numbers standardised, words one-hot. For one-hot columns, GEDI "
+            "scales every column to unit variance, as it does with numbers.",
+            "AUROC of log p: the probability that a test row scores higher than a test row with every column shuffled.",
+        ],
+        varies=None,
+        measure=measure_mixed,
+    )
 
 
 def words_and_noise(n: int, *, seed: int) -> tuple[Any, np.ndarray]:
@@ -82,39 +95,33 @@ def words_and_noise(n: int, *, seed: int) -> tuple[Any, np.ndarray]:
     return pandas().DataFrame(columns), y
 
 
-def _measure(make: Any, seed: int, *, preset: str | None, rows: int) -> list[dict[str, Any]]:
-    """All ways on one table; the first half is for training."""
-    from sklearn.cluster import KMeans
-    from sklearn.mixture import GaussianMixture
-
-    frame, y = make(2 * rows, seed=seed)
-    train, recipe = recognise(frame[:rows], "the table")
-    rng = np.random.default_rng(seed)
-    shuffled = frame.iloc[rows:].apply(lambda column: rng.permutation(column.to_numpy()))
-    test, odd = (recipe.encode(some, Surprises("")) for some in (frame[rows:], shuffled))
-    found = []
-    for way, table in (("gedi", recipe), ("one-hot", None)):
-        model = _fit(train, table, seed, preset)
-        scores = clustering_scores(y[:rows], model.predict(train))
-        separation = auroc(model.score_samples(test), model.score_samples(odd))
-        found.append({"way": way, "ami": scores["ami"], "auroc_shuffled": separation})
-    prepared = _prepared(train, recipe)
-    rivals = {
-        "kmeans": KMeans(PLANTED, n_init=10, random_state=seed),  # pyright: ignore[reportArgumentType]
-        "mixture": GaussianMixture(PLANTED, reg_covar=1e-3, n_init=5, random_state=seed),
-    }
-    for way, rival in rivals.items():
-        found.append({"way": way, "ami": clustering_scores(y[:rows], rival.fit_predict(prepared))["ami"]})
-    return found
+TABLES = {"customers": customers, "words and noise": words_and_noise}
 
 
-def _fit(x: np.ndarray, table: TableRecipe | None, seed: int, preset: str | None) -> TrainedModel:
-    config = configure(preset, "gedi", n_features=x.shape[1], has_words=table is not None)
+def measure_mixed(cell: MixedCell) -> Measured:
+    """Fit one half of a table; GEDI's density is scored on the other."""
+    assert cell.rows is not None
+    frame, y = TABLES[cell.dataset](2 * cell.rows, seed=cell.seed)
+    train, recipe = recognise(frame[: cell.rows], "the table")
+    began = time.process_time()
+    model = None if cell.is_rival else _fit(cell, train, recipe)
+    found = clusters_of_rival(cell, _prepared(train, recipe)) if model is None else model.predict(train)
+    seconds = time.process_time() - began
+    numbers: Measured = clustering_scores(y[: cell.rows], found)
+    if model is not None:
+        rng = np.random.default_rng(cell.seed)
+        shuffled = frame.iloc[cell.rows :].apply(lambda column: rng.permutation(column.to_numpy()))
+        test, odd = (recipe.encode(some, Surprises("")) for some in (frame[cell.rows :], shuffled))
+        numbers["auroc_shuffled"] = auroc(model.score_samples(test), model.score_samples(odd))
+    return as_measured(cell, seconds, numbers)
+
+
+def _fit(cell: MixedCell, x: np.ndarray, recipe: TableRecipe) -> TrainedModel:
     # Without a table, no words are looked for: they would be recognised in one-hot columns, too.
-    words = () if table is None else table.words
+    known = {"table": None, "words": ()} if cell.one_hot else {"table": recipe, "words": recipe.words}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)
-        return fit_prepared(prepare(x, config, PLANTED, table=table, words=words), seed=seed)
+        return fit_prepared(prepare(x, cell.config(), PLANTED, **known), seed=cell.seed)
 
 
 def _prepared(x: np.ndarray, recipe: TableRecipe) -> np.ndarray:

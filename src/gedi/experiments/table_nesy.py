@@ -16,12 +16,12 @@ from gedi.experiments import Budget, Outcome, Request, paper
 from gedi.experiments.cell_fits import Fit, fit_seed, measure_cell, prepared
 from gedi.experiments.cells import Cell, CellData, Measured, cells_of
 from gedi.experiments.tabulate import DENSITY, SECONDS, count, mean, means, of_row, part, printed, tabulate
+from gedi.experiments.variants import ablate
 from gedi.objectives.symbolic import Symbolic
 from gedi.training.config import TrainingConfig, override, to_dict
 from gedi.training.encoder_registry import threads_for
 from gedi.training.engine import Engine
 from gedi.training.journal import Hooks
-from gedi.training.methods import ablate
 from gedi.training.presets import SMOKE, preset
 from gedi.training.recipe import train
 from gedi.training.recovery import StoppedError

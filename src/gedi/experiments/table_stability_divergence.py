@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import statistics
+import time
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from gedi.data import load
-from gedi.experiments import Budget, Outcome, Request
-from gedi.experiments.cells import NON_FINITE, Cell, Measured
-from gedi.experiments.tabulate import Entry, Results, Text, part, tabulate, write_json
+from gedi.experiments import Outcome, Request
+from gedi.experiments.cell_fits import as_measured
+from gedi.experiments.cells import NON_FINITE, Cell, Measured, cells_of
+from gedi.experiments.tabulate import Entry, Results, Text, part, tabulate
 from gedi.training.build import prepare
-from gedi.training.config import TrainingConfig, override, to_dict
+from gedi.training.config import TrainingConfig, override
 from gedi.training.fit import fit_prepared
 from gedi.training.guard import DivergedError, GuardWarning
-from gedi.training.presets import preset
 
 DATASETS = {"moons": 2, "circles": 2, "digits": 10}  # and their clusters
 UNWATCHED = 1000  # iterations of the run without the guard
@@ -79,53 +80,64 @@ def counts_of_runs(runs: list[Measured]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class LiteralCell(Cell):
+    """Step 1 with the paper's sampler, taken literally, once without the guard for a while and once with it."""
+
+    preset: str | None = "paper"
+
+    def config(self) -> TrainingConfig:
+        return override(super().config(), {"sampler.clamp": False, "step2.iterations": 0})
+
+
 def table_divergence(request: Request) -> Outcome:
-    """Step 1 with the paper's sampler, taken literally, with and without the guard: what diverges, and when.
+    """Step 1 with the paper's sampler, with and without the guard: what diverges, and when."""
+    cells = [cell for data in ("moons", "circles") for cell in cells_of(request.budget, LiteralCell(data, 2))]
 
-    These fits are not cells. They run in one process and take about a minute per seed.
-    """
-    torch.set_num_threads(1)
-    budget = request.budget
-    settings = literal_settings(budget)
-    fits = [_diverge(request, data, seed, settings) for data in ("moons", "circles") for seed in budget.seeds]
-    columns = ["data", "seed", f"energy gap after {UNWATCHED} iterations, unwatched"]
-    columns += ["first warning at iteration", "first limit exceeded at", "all events at", "outcome"]
-    rows = []
-    for fit in fits:
-        events = ", ".join(str(event["iteration"]) for event in fit["events"] if event["action"] != "warned")
-        seen = [str(fit["warned"]), str(fit["first_seen"]), events]
-        rows.append([fit["data"], str(fit["seed"]), f"{fit['gap_alone']:.2g}", *seen, fit["end"]])
-    notes = [
-        "The paper's settings for synthetic data, step 1 only, with samples free to leave the box. The warning is "
-        "about the sampler's temperature and comes before the first iteration. Every event but the last is a rollback "
-        "that halves the learning rate, so the intervals grow.",
-    ]
-    title = "One Langevin step of size 1, noise 0.01, no clamp: with the guard and without"
-    outcome = Outcome(title, columns, rows, notes)
-    return write_json(request, outcome, seeds=budget.seeds, cells=fits, settings=to_dict(settings))
+    def found(text: Callable[[Measured], object]) -> Text:
+        return lambda results, row: str(text(results.first(*row)))
+
+    return tabulate(
+        request,
+        "One Langevin step of size 1, noise 0.01, no clamp: with the guard and without",
+        parts=("data", "seed"),
+        cells={(cell.dataset, cell.seed): [cell] for cell in cells},
+        columns={
+            "data": part(0),
+            "seed": part(1),
+            f"energy gap after {UNWATCHED} iterations, unwatched": found(lambda fit: f"{fit['gap_alone']:.2g}"),
+            "first warning at iteration": found(lambda fit: fit["warned"]),
+            "first limit exceeded at": found(lambda fit: fit["first_seen"]),
+            "all events at": found(
+                lambda fit: ", ".join(str(e["iteration"]) for e in fit["events"] if e["action"] != "warned")
+            ),
+            "outcome": found(lambda fit: fit["end"]),
+        },
+        notes=[
+            "The paper's settings for synthetic data, step 1 only, with samples free to leave the box. The warning is "
+            "about the sampler's temperature and comes before the first iteration. Every event but the last is a "
+            "rollback that halves the learning rate, so the intervals grow.",
+        ],
+        varies=None,
+        measure=measure_divergence,
+    )
 
 
-def literal_settings(budget: Budget) -> TrainingConfig:
-    """The paper's settings without the box, and without step 2."""
-    config = preset("paper", n_features=2)
-    most = budget.iterations or config.step1.iterations
-    return override(config, {"sampler.clamp": False, "step1.iterations": most, "step2.iterations": 0})
-
-
-def _diverge(request: Request, data: str, seed: int, settings: TrainingConfig) -> dict[str, Any]:
-    x = load(data, n=request.budget.rows, seed=seed).x
+def measure_divergence(cell: Cell) -> Measured:
+    """The energy gap at the end of an unwatched run, and what the guard saw in another."""
+    x, settings, began = load(cell.dataset, n=cell.rows, seed=cell.seed).x, cell.config(), time.process_time()
     most = min(UNWATCHED, settings.step1.iterations)
     unwatched = override(settings, {"guard.action": "watch", "step1.iterations": most})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuardWarning)
-        history = fit_prepared(prepare(x, unwatched, 2), seed=seed).history
+        history = fit_prepared(prepare(x, unwatched, cell.n_clusters), seed=cell.seed).history
         try:
-            events, end = fit_prepared(prepare(x, settings, 2), seed=seed).results["guard"], "finished"
+            model = fit_prepared(prepare(x, settings, cell.n_clusters), seed=cell.seed)
+            events, end = model.results["guard"], "finished"
         except DivergedError as error:
             events, end = error.events, "stopped with a report"
     gap = [line["generative"] for line in history if "generative" in line][-1]
     warned = next((event["iteration"] for event in events if event["action"] == "warned"), None)
     first = next((event["iteration"] for event in events if event["action"] != "warned"), None)
-    request.say(f"{data} seed {seed}: first warning at iteration {warned}, first limit exceeded at {first}, {end}")
-    seen = {"warned": warned, "first_seen": first, "events": events}
-    return {"data": data, "seed": seed, "gap_alone": gap, **seen, "end": end}
+    seen = {"warned": warned, "first_seen": first, "events": events, "end": end}
+    return as_measured(cell, time.process_time() - began, {"gap_alone": gap, **seen})

@@ -6,15 +6,18 @@ import json
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib.figure import Figure
 
 from gedi import runs
-from gedi.experiments import Outcome, Request, paper, plots
+from gedi.experiments import Outcome, Request, plots
 from gedi.experiments.cell_fits import run_cells
 from gedi.experiments.cells import Cell, Measured, cells_of
 from gedi.files.writing import finite, replace_text
+
+if TYPE_CHECKING:
+    from gedi.experiments import paper
 
 Entry = tuple[Any, ...]  # the names of one entry of a table, such as ("moons", "gedi")
 Group = dict[str, Any]  # statistics over the cells of one entry
@@ -116,7 +119,7 @@ def tabulate(
     files = [path for path in pictures if path.is_file()]
     files += [plots.save(draw(results), request.out / f"{request.name}.png")] if draw else []
     names = settings_names(found)
-    return write_json(
+    return _write_json(
         request,
         Outcome(title, list(columns), lines, said, files),
         seeds=sorted({cell.seed for cell in found}),
@@ -127,7 +130,7 @@ def tabulate(
     )
 
 
-def write_json(request: Request, outcome: Outcome, *, seeds: Sequence[int], **content: Any) -> Outcome:
+def _write_json(request: Request, outcome: Outcome, *, seeds: Sequence[int], **content: Any) -> Outcome:
     """Write ``out/NAME.json``: the table, its sources, and the versions used."""
     everything = {
         "name": request.name,

@@ -14,7 +14,7 @@ from gedi.report.history import CURVE_NAMES, ENERGY_GAP, OBJECTIVE, History, cur
 from gedi.report.look import literal, percent, score_in_words, short
 from gedi.report.measures import spread_evenly
 from gedi.report.page import render
-from gedi.report.records import about, flat_settings
+from gedi.report.records import about, settings
 from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES, GRADES, LIMITS, headline, overall
 
@@ -48,7 +48,7 @@ def comparison_page(runs: list[RunView]) -> str:
         names=names,
         abouts=[dict(about(run)) for run in runs],
         verdicts=[(overall(run.judgements), headline(run.judgements)) for run in runs],
-        differing=differing([dict(flat_settings(run.settings)) for run in runs]),
+        differing=differing([dict(settings(run)) for run in runs]),
         measures=[(label, [value(run) for run in runs]) for label, value in MEASURES],
         curves=[(f"curve-{name}", CURVE_NAMES[name][0].upper() + CURVE_NAMES[name][1:]) for name in UNITS],
         indices=list(members),

@@ -70,11 +70,11 @@ def finite_number(value: Any) -> float | None:
     return float(value) if known and math.isfinite(value) else None
 
 
-def setting(settings: Any, *names: str) -> Any:
-    """A nested value from untrusted settings, or None if there is no such value."""
+def nested(values: Any, *names: str) -> Any:
+    """A nested value from an untrusted file, or None if there is no such value."""
     for name in names:
-        settings = settings.get(name) if isinstance(settings, Mapping) else None
-    return settings
+        values = values.get(name) if isinstance(values, Mapping) else None
+    return values
 
 
 def short(value: Any, digits: int = 3) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 from gedi.files.reading import shown
 from gedi.progress import duration
 from gedi.report.history import STAGE_NAMES
-from gedi.report.look import finite_number, percent, setting, short
+from gedi.report.look import finite_number, nested, percent, short
 from gedi.report.run_view import RunView
+from gedi.training.config import get, to_dict
 
 NAMED = 20  # unreadable files listed by name
 MOST_COLUMNS = 100  # in the table of how columns were read
@@ -36,7 +37,7 @@ def about(run: RunView) -> list[tuple[str, str]]:
         facts.append(("rows" if shape is None else "images", f"{run.sample.total:,} × {each}"))
     if model is not None:
         facts.append(("clusters", str(model.n_clusters)))
-        typed = setting(results, "asked", "random_state")  # GEDI makes the seed from it
+        typed = nested(results, "asked", "random_state")  # GEDI makes the seed from it
         facts.append(("random_state", str(typed)) if type(typed) is int else ("seed", str(model.seed)))
     facts.append(("method", shown(str(results.get("method", "gedi")))))
     if (seconds := finite_number(results.get("seconds"))) is not None:
@@ -103,16 +104,16 @@ def stages(run: RunView) -> list[dict[str, Any]]:
     """How long each stage took."""
     lines = []
     for name, words in STAGE_NAMES.items():
-        taken, limit = (finite_number(setting(run.results, "stages", name, key)) for key in ("iterations", "limit"))
+        taken, limit = (finite_number(nested(run.results, "stages", name, key)) for key in ("iterations", "limit"))
         if taken and limit:
-            settles = bool(setting(run.settings, name, "settle"))
+            settles = bool(get(run.config, f"{name}.settle"))
             lines.append({"name": words, "iterations": int(taken), "limit": int(limit), "settles": settles})
     return lines
 
 
 def chosen_at(run: RunView) -> float | None:
     """The iteration of step 2 at which the best candidate was chosen; None if there was no choice."""
-    choose = finite_number(setting(run.settings, "heads", "choose"))
+    choose = get(run.config, "heads.choose")
     taken = [stage["iterations"] for stage in stages(run) if stage["name"] == STAGE_NAMES["step2"]]
     return choose * taken[0] if run.measures.candidates and choose is not None and taken else None
 
@@ -125,6 +126,11 @@ def cost(results: dict[str, Any]) -> list[tuple[str, float, float]]:
     total = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda item: -item[1])[:12]
     return [(COST_PARTS.get(name, shown(name, 30)), value, value / total if total else 0.0) for name, value in ordered]
+
+
+def settings(run: RunView) -> list[tuple[str, str]]:
+    """The run's settings by dotted path; empty if they are not known."""
+    return [] if run.config is None else flat_settings(to_dict(run.config))
 
 
 def flat_settings(settings: Any, prefix: str = "") -> list[tuple[str, str]]:

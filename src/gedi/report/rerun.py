@@ -7,17 +7,14 @@ import io
 import os
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gedi import runs
-from gedi.errors import GediError
-from gedi.report.look import finite_number, setting
+from gedi.report.look import finite_number
 from gedi.runs import Plan
+from gedi.training.config import TrainingConfig, get
 from gedi.training.model import TrainedModel
-from gedi.training.presets import PRESETS, configure
 
 MINUTES = "minutes"  # among changes: the flag, which is not a setting
 
@@ -32,7 +29,7 @@ class Rerun:
     about_data: tuple[str, ...] = ()  # flags about the data, the method and the seed
     about_settings: tuple[str, ...] = ()  # flags that bring back settings that are not the default
     minutes: float | None = None  # the time budget; it decides how many iterations there are
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])  # as in config.yaml, under 'training'
+    config: TrainingConfig | None = None
 
     def fit(
         self, changes: Mapping[str, float] | None = None, *, n_clusters: int | None = None, afresh: bool = False
@@ -55,12 +52,12 @@ class Rerun:
 
         A run with a time budget gets a longer one instead of more iterations, which the budget would cut again.
 
-        >>> Rerun(minutes=10, settings={"step2": {"iterations": 500}}).times(3, "step2.iterations")
+        >>> Rerun(minutes=10, config=TrainingConfig()).times(3, "step2.iterations")
         {'minutes': 30}
         """
         changes: dict[str, float] = {}
         for path in paths:
-            value = setting(self.settings, *path.split("."))
+            value = get(self.config, path)
             if self.minutes is not None and path.endswith(".iterations"):
                 changes[MINUTES] = factor * self.minutes
             elif now := finite_number(value):
@@ -68,13 +65,11 @@ class Rerun:
         return changes
 
 
-def rerun_of(folder: Path, settings: Mapping[str, Any], model: TrainedModel | None) -> Rerun:
+def rerun_of(folder: Path, plan: Plan | None, config: TrainingConfig | None, model: TrainedModel | None) -> Rerun:
     """How to start a run again. A folder without a plan, such as one that `GEDI.save` made, does not know its data."""
     out = _next_to(folder)
-    try:
-        plan = Plan.read(folder)
-    except GediError:
-        return Rerun(n_clusters=2 if model is None else model.n_clusters, out=out, settings=settings)
+    if plan is None:
+        return Rerun(n_clusters=2 if model is None else model.n_clusters, out=out, config=config)
     flags = [] if plan.method == "gedi" else ["--method", plan.method]
     flags += [] if plan.label_column is None else ["--label-column", plan.label_column]
     flags += ["--drop", _comma_separated(plan.drop)] if plan.drop else []
@@ -82,22 +77,10 @@ def rerun_of(folder: Path, settings: Mapping[str, Any], model: TrainedModel | No
     flags += ["--skip-broken"] if plan.skip_broken else []
     flags += ["--outliers", f"{plan.outliers:g}"] if plan.outliers else []
     flags += ["--seed", str(plan.seed)] if plan.seed else []
-    chosen = _settings_flags(folder, plan, model)
+    chosen = [] if plan.preset is None else ["--preset", plan.preset]
+    chosen += ["--config", from_here((folder / runs.PLAN).resolve())] if plan.is_changed else []
     n_clusters = plan.n_clusters if model is None else model.n_clusters
-    return Rerun(from_here(plan.data), n_clusters, out, tuple(flags), tuple(chosen), plan.minutes, settings)
-
-
-def _settings_flags(folder: Path, plan: Plan, model: TrainedModel | None) -> list[str]:
-    """Nothing for default settings, the name of a preset, or the plan itself."""
-    itself = ["--config", from_here((folder / runs.PLAN).resolve())]
-    if model is None:
-        return itself
-    shape = {"n_features": model.n_features, "image_shape": model.image_shape, "has_words": bool(model.words)}
-    for name in (None, *PRESETS):
-        with suppress(GediError):  # a preset for other data
-            if configure(name, plan.method, **shape) == plan.training:
-                return [] if name is None else ["--preset", name]
-    return itself
+    return Rerun(from_here(plan.data), n_clusters, out, tuple(flags), tuple(chosen), plan.minutes, config)
 
 
 def _next_to(folder: Path) -> str:

@@ -17,11 +17,12 @@ from gedi.report.data_sample import DataSample
 from gedi.report.differences import TABLE_COLUMNS, Difference, ShownColumn, telling
 from gedi.report.history import EVENT_COLUMNS, History, training_charts
 from gedi.report.images import THUMBNAILS, Painter, exemplars, sample_pictures, walk_strips
-from gedi.report.look import literal, percent, setting, short
+from gedi.report.look import literal, percent, short
 from gedi.report.measures import UNSURE, Answers, can_walk, guard_events, spread_evenly
 from gedi.report.page import render
 from gedi.report.run_view import RunView
 from gedi.report.verdict import CANDIDATES
+from gedi.training.config import get
 
 LARGEST_TABLE = 30  # clusters or labels in the table of clusters against labels
 LISTED = 20  # clusters on the first screen, and on the terminal; the page folds away the rest
@@ -45,8 +46,8 @@ def run_page(run: RunView) -> str:
         "candidate_names": CANDIDATES,
         "stages": records.stages(run),
         "has_choice": history.choice is not None,
-        "has_constraint": bool(setting(run.settings, "objective", "symbolic")),
-        "random_heads": setting(run.settings, "heads", "random"),
+        "has_constraint": get(run.config, "objective.symbolic") is not None,
+        "random_heads": get(run.config, "heads.random"),
         "labelled": against_labels(run),
         "empty": [k for k, size in enumerate(run.measures.sizes) if not size],
         "typical": typical_table(run),
@@ -56,7 +57,7 @@ def run_page(run: RunView) -> str:
         "events": history.event_rows(),
         "event_columns": EVENT_COLUMNS,
         "cost": records.cost(run.results),
-        "settings": records.flat_settings(run.settings),
+        "settings": records.settings(run),
         "provenance": records.provenance_facts(run.results),
         "unsure": UNSURE,
         **_pictures(run, charts),

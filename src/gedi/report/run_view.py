@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from gedi.report.look import finite_number, percent
 from gedi.report.measures import UNSURE, Answers, Measures, measure
 from gedi.report.rerun import Rerun, rerun_of
 from gedi.report.verdict import Judgement, headline, judge, overall
-from gedi.training.config import to_dict
+from gedi.runs import Plan
+from gedi.training.config import TrainingConfig
 from gedi.training.model import TrainedModel
 
 SCORES = ("nmi", "accuracy", "ari")  # with the labels
@@ -42,20 +44,27 @@ class RunView:
     model: TrainedModel | None
     results: dict[str, Any]
     history: list[dict[str, Any]]
-    settings: dict[str, Any] = field(default_factory=dict)  # as in config.yaml, under 'training'
     given: Dataset | None = None  # data to show instead of the run's own; the run's recorded scores do not apply
     foreign: Dataset | None = None  # out-of-distribution data to compare with
+    plan: Plan | None = None  # None: unknown, as for a folder that `GEDI.save` made
     kept: DataSample | None = None  # of a model in memory: some rows that it was trained on
 
     @property
     def is_given(self) -> bool:
         return self.given is not None
 
+    @property
+    def config(self) -> TrainingConfig | None:
+        """The settings the run trained with, if they are known."""
+        if self.model is not None:
+            return self.model.config
+        return None if self.plan is None else self.plan.settings
+
     @cached_property
     def sample(self) -> DataSample | None:
         if self.model is None or self.kept is not None:
             return self.kept
-        return _own_sample(self.folder, self.model) if self.given is None else sample_of(self.given)
+        return _own_sample(self.folder, self.model, self.plan) if self.given is None else sample_of(self.given)
 
     @cached_property
     def answers(self) -> Answers | None:
@@ -81,7 +90,7 @@ class RunView:
     @cached_property
     def rerun(self) -> Rerun:
         """How to fit the same data again, for commands to paste."""
-        return rerun_of(self.folder, self.settings, self.model)
+        return rerun_of(self.folder, self.plan, self.config, self.model)
 
     @property
     def clusters(self) -> np.ndarray | None:
@@ -163,17 +172,23 @@ class RunView:
         return "images" if self.kind == "images" else "rows"
 
 
-def view_of(folder: Path, model: TrainedModel, results: dict[str, Any], kept: DataSample | None = None) -> RunView:
+def view_of(
+    folder: Path,
+    model: TrainedModel,
+    results: dict[str, Any],
+    kept: DataSample | None = None,
+    plan: Plan | None = None,
+) -> RunView:
     """A finished run whose model is in memory."""
     name = shown(folder.resolve().name, 80)
-    return RunView(folder, name, model, results, model.history, to_dict(model.config), kept=kept)
+    return RunView(folder, name, model, results, model.history, plan=plan, kept=kept)
 
 
 def read_run(folder: Path) -> RunView:
     """A RUN folder, finished or diverged."""
     if os.path.lexists(folder / runs.MODEL):
         model = runs.load(folder)
-        return view_of(folder, model, model.results)
+        return view_of(folder, model, model.results, plan=_plan_of(folder))
     about = shown(str(folder), 150)
     if not os.path.lexists(folder / runs.RESULTS):
         raise RunError(f"{about} has nothing to report: the run is not finished. Continue it with: gedi resume {about}")
@@ -181,17 +196,21 @@ def read_run(folder: Path) -> RunView:
     history = read_json_lines(folder / runs.METRICS) if os.path.lexists(folder / runs.METRICS) else []
     if not isinstance(results, dict) or "diverged" not in results:
         raise RunError(f"{about} has nothing to report: it has neither a model nor a record of why there is none.")
-    settings = to_dict(runs.Plan.read(folder).settings) if os.path.lexists(folder / runs.PLAN) else {}
-    return RunView(folder, shown(folder.resolve().name, 80), None, results, history, settings)
+    return RunView(folder, shown(folder.resolve().name, 80), None, results, history, plan=_plan_of(folder))
 
 
-def _own_sample(folder: Path, model: TrainedModel) -> DataSample | None:
+def _plan_of(folder: Path) -> Plan | None:
+    with suppress(GediError):
+        return Plan.read(folder)
+    return None
+
+
+def _own_sample(folder: Path, model: TrainedModel, plan: Plan | None) -> DataSample | None:
     """The sample kept with the run, or else one drawn from its data if that is still there, unchanged."""
     kept = read_sample(folder, model.n_features)
-    if kept is not None or not os.path.lexists(folder / runs.PLAN):
+    if kept is not None or plan is None:
         return kept
     try:
-        plan = runs.Plan.read(folder)
         data = load(**plan.reading)
         flat, images = data.x.reshape(len(data.x), -1), data.image_shape is not None
         rows = check_rows(flat, n_clusters=None, allow_single_row=True, images=images)

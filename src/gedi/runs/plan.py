@@ -60,6 +60,8 @@ class Plan:
     tensorboard: bool = False
     minutes: Minutes | None = None  # time budget
     iterations: Annotated[tuple[int, int], ITERATIONS] | None = None  # of both steps, once the budget has set them
+    preset: str | None = None  # None: the one for the shape of the data
+    is_changed: bool = True  # the training settings are not just those of the preset and method
     training: TrainingConfig
 
     @property
