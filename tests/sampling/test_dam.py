@@ -248,3 +248,20 @@ def test_walks_carry_no_graph_and_spare_parameters():
     assert not y.requires_grad and not info.distance.requires_grad and not info.log_density_change.requires_grad
     assert weight.grad is None
     assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("max_drop", [math.inf, 0.2])
+def test_the_path_is_where_shorter_walks_end_and_keeping_it_changes_nothing(max_drop):
+    x = torch.randn(20, 3, generator=torch.Generator().manual_seed(1))
+
+    def walked(steps, **options):
+        g = torch.Generator().manual_seed(0)
+        return dam(lambda x: x.square().sum(1), x, radius=0.5, steps=steps, generator=g, max_drop=max_drop, **options)
+
+    end, about = walked(6, keep_path=True)
+    assert about.path.shape == (20, 7, 3) and torch.equal(about.path[:, 0], x)
+    assert all(torch.equal(about.path[:, t], walked(t)[0]) for t in range(1, 7))
+    assert torch.equal(end, about.path[:, -1]) and walked(6)[1].path is None
+    if math.isfinite(max_drop):
+        ended = (about.path[:, 5] == end).all(1)
+        assert ended.any() and not ended.all()

@@ -16,8 +16,8 @@ from gedi.evaluation import auroc, foreign_rows
 from gedi.files.reading import shown
 from gedi.report.gaps import MeasuredClusters, compare_rivals
 from gedi.report.look import finite_number
-from gedi.sampling import dam
 from gedi.training.model import TrainedModel
+from gedi.training.moves import walk
 
 MOST_CANDIDATES = 20  # shown
 UNSURE = 0.75  # a row whose best cluster has a lower probability lies between clusters
@@ -272,7 +272,7 @@ def kept_clusters(answers: Answers) -> dict[str, Any]:
     noise = model.config.augment.noise or 0.0
     moved = {"keeps_noise": scaled + noise * torch.randn(scaled.shape, generator=generator)}
     if can_walk(model):
-        moved["keeps_walk"] = walked(model, scaled, model.config.dam.steps, generator)
+        moved["keeps_walk"], _ = walk(model.net.eval(), scaled, model.config.dam, generator)
     return {
         name: float((model.predict(model.scaler.inverse(x.numpy(), dtype=np.float64)) == answers.cluster).mean())
         for name, x in moved.items()
@@ -284,22 +284,13 @@ def can_walk(model: TrainedModel) -> bool:
     return bool(model.has_density and model.config.dam.steps and model.config.dam.radius)
 
 
-def walked(model: TrainedModel, start: torch.Tensor, steps: int, generator: torch.Generator) -> torch.Tensor:
-    """Where DAM walks from scaled rows are after ``steps`` steps, with the radius used in training."""
-    c = model.config.dam
-    assert c.radius is not None
-    drop = math.inf if c.max_drop is None else c.max_drop
-    log_density = model.net.eval().log_density
-    return dam(log_density, start, radius=c.radius, steps=steps, generator=generator, max_drop=drop)[0].detach()
-
-
 def walk_paths(model: TrainedModel, x: np.ndarray, *, n: int, seed: int = 0) -> np.ndarray:
     """DAM walks from ``n`` of the points, [n, T + 1, d], in the user's units."""
     rows = np.random.default_rng(seed).choice(len(x), n, replace=False)
-    start = torch.from_numpy(model.scaled(x[rows]))
-    # A walk draws its one Delta first: with the same seed, t steps are the first t steps of the whole walk.
-    walks = (walked(model, start, t, torch.Generator().manual_seed(seed)) for t in range(1, model.config.dam.steps + 1))
-    return np.stack([model.scaler.inverse(p.numpy(), dtype=np.float64) for p in (start, *walks)], axis=1)
+    start, generator = torch.from_numpy(model.scaled(x[rows])), torch.Generator().manual_seed(seed)
+    _, about = walk(model.net.eval(), start, model.config.dam, generator, keep_path=True)
+    assert about.path is not None
+    return np.stack([model.scaler.inverse(p.numpy(), dtype=np.float64) for p in about.path.unbind(1)], axis=1)
 
 
 def two_sample_test(rows: np.ndarray, samples: np.ndarray) -> float:

@@ -17,10 +17,14 @@ LogDensity = Callable[[torch.Tensor], torch.Tensor]
 
 
 class DamInfo(NamedTuple):
-    """Per-walk diagnostics: straight-line distance travelled, and change of log p from start to end."""
+    """Per-walk diagnostics: straight-line distance travelled, and change of log p from start to end.
+
+    ``path``, if it was asked for, has the steps + 1 points of every walk [n, steps + 1, ...]; a walk that ended stays.
+    """
 
     distance: torch.Tensor
     log_density_change: torch.Tensor
+    path: torch.Tensor | None = None
 
 
 def uniform_in_ball(x: torch.Tensor, radius: float, generator: torch.Generator) -> torch.Tensor:
@@ -54,6 +58,7 @@ def dam(
     generator: torch.Generator,
     max_drop: float = math.inf,
     gradient: Gradient | None = None,
+    keep_path: bool = False,
 ) -> tuple[torch.Tensor, DamInfo]:
     """Take ``steps`` tangent steps from ``x`` (Alg. 1, Eq. 11); returns x'' and diagnostics.
 
@@ -75,10 +80,12 @@ def dam(
     for _ in range(steps):
         points.append(points[-1] + tangent(delta, slope(points[-1] + delta)))
     # Delta is fixed, so the path does not depend on where the walk ends: cut it afterwards.
-    if math.isinf(max_drop):
+    if math.isinf(max_drop) and not keep_path:
         points = [x, points[-1]]
     path, values = torch.stack(points), torch.stack([log_density(point) for point in points])
     ends = (values[1:] >= values[0] - max_drop).cumprod(0).sum(0)
     walks = torch.arange(len(x), device=x.device)
     end = path[ends, walks]
-    return end, DamInfo((end - x).flatten(1).norm(dim=1), values[ends, walks] - values[0])
+    taken = torch.arange(len(path), device=x.device)[:, None].minimum(ends)  # [steps + 1, n]
+    kept = path[taken, walks].transpose(0, 1) if keep_path else None
+    return end, DamInfo((end - x).flatten(1).norm(dim=1), values[ends, walks] - values[0], kept)

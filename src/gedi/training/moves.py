@@ -37,7 +37,9 @@ def langevin_in_blocks(
     return torch.cat([langevin(net, some, c, box, generator, steps=steps) for some in chains.split(at_once)])
 
 
-def walk(net: GediNet, x: torch.Tensor, c: DamConfig, generator: torch.Generator) -> tuple[torch.Tensor, DamInfo]:
+def walk(
+    net: GediNet, x: torch.Tensor, c: DamConfig, generator: torch.Generator, *, keep_path: bool = False
+) -> tuple[torch.Tensor, DamInfo]:
     """Where DAM walks (Alg. 1) from rows x end, in blocks that fit into a forward pass."""
     assert c.radius is not None
     parts = [
@@ -49,8 +51,10 @@ def walk(net: GediNet, x: torch.Tensor, c: DamConfig, generator: torch.Generator
             generator=generator,
             max_drop=math.inf if c.max_drop is None else c.max_drop,
             gradient=net.score,
+            keep_path=keep_path,
         )
         for part in x.split(net.encoder.rows_at_once)
     ]
-    about = DamInfo(*map(torch.cat, zip(*(info for _, info in parts), strict=True)))
-    return torch.cat([end for end, _ in parts]), about
+    columns = zip(*(info for _, info in parts), strict=True)
+    distance, change, *path = (torch.cat(column) for column in columns if column[0] is not None)
+    return torch.cat([end for end, _ in parts]), DamInfo(distance, change, *path)
