@@ -10,7 +10,7 @@ from matplotlib.image import imread
 
 from gedi.data import Scaler, load
 from gedi.experiments import cell_fits, image_cells
-from gedi.experiments import fig_clusters_steps_ablation_classes_landscapes as figures
+from gedi.experiments import toy_figures as figures
 from gedi.experiments.cell_fits import of_representation, some
 from gedi.experiments.cells import Cell, CellData, cell_data
 from gedi.experiments.image_cells import ImageCell, measure_images, of_foreign, of_image_fit, of_samples

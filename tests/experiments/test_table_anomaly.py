@@ -5,7 +5,7 @@ import pytest
 
 from gedi.errors import DataError
 from gedi.experiments import EXPERIMENTS
-from gedi.experiments.table_clustering_anomaly import SCORES_SHOWN, AnomalyCell, read_anomalies, split_rows
+from gedi.experiments.public_tables import SCORES_SHOWN, AnomalyCell, read_anomalies, split_rows
 
 TABLE = EXPERIMENTS["table-anomaly"]
 

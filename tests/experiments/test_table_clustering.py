@@ -8,7 +8,7 @@ import pytest
 from gedi.errors import ConfigError, DataError
 from gedi.experiments import EXPERIMENTS
 from gedi.experiments.cell_fits import CELLS, read_cells
-from gedi.experiments.table_clustering_anomaly import SUITE_CONTROLS, SUITE_METHODS, find_sets
+from gedi.experiments.public_tables import SUITE_CONTROLS, SUITE_METHODS, find_sets
 
 TABLE = EXPERIMENTS["table-clustering"]
 

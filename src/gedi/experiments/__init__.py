@@ -1,8 +1,8 @@
 """Experiments: the tables and figures of the paper, and a few tables of our own. Nothing heavy is imported here.
 
 An experiment is a list of *cells* (one fit each, see `cells`) and a layout for their numbers (see `tabulate`).
-``gedi reproduce table-nesy`` calls the function ``table_nesy(request) -> Outcome``. A module is named after the
-experiments in it. To add an experiment, write such a function and list it in ``EXPERIMENTS``.
+``gedi reproduce table-nesy`` calls the function ``table_nesy(request) -> Outcome``. ``EXPERIMENTS`` names its
+module. To add an experiment, write such a function and list it there.
 """
 
 from __future__ import annotations
@@ -94,30 +94,30 @@ EXPERIMENTS: dict[str, Experiment] = {
     e.name: e
     for e in (
         Experiment("table1", "table1", laptop_seeds=5),
-        Experiment("fig-clusters", "fig_clusters_steps_ablation_classes_landscapes"),
-        Experiment("fig-steps", "fig_clusters_steps_ablation_classes_landscapes", laptop_seeds=5),
-        Experiment("fig-ablation", "fig_clusters_steps_ablation_classes_landscapes", laptop_seeds=5),
-        Experiment("fig-classes", "fig_clusters_steps_ablation_classes_landscapes", laptop_seeds=5),
-        Experiment("fig-landscapes", "fig_clusters_steps_ablation_classes_landscapes"),
-        Experiment("table-digits", "table_digits_mnist_methods_one_step", laptop_seeds=5),
-        Experiment("table-mnist", "table_digits_mnist_methods_one_step"),
+        Experiment("fig-clusters", "toy_figures"),
+        Experiment("fig-steps", "toy_figures", laptop_seeds=5),
+        Experiment("fig-ablation", "toy_figures", laptop_seeds=5),
+        Experiment("fig-classes", "toy_figures", laptop_seeds=5),
+        Experiment("fig-landscapes", "toy_figures"),
+        Experiment("table-digits", "small_tables", laptop_seeds=5),
+        Experiment("table-mnist", "small_tables"),
         Experiment("table-foreign", "table_foreign", laptop_seeds=3),
-        Experiment("table2", "table2_3_probe_fid_ood", laptop_seeds=3),
-        Experiment("table3", "table2_3_probe_fid_ood", laptop_seeds=3),
-        Experiment("table-probe", "table2_3_probe_fid_ood", laptop_seeds=3),
-        Experiment("table-fid", "table2_3_probe_fid_ood", laptop_seeds=3),
-        Experiment("table-ood", "table2_3_probe_fid_ood", laptop_seeds=3),
+        Experiment("table2", "image_tables", laptop_seeds=3),
+        Experiment("table3", "image_tables", laptop_seeds=3),
+        Experiment("table-probe", "image_tables", laptop_seeds=3),
+        Experiment("table-fid", "image_tables", laptop_seeds=3),
+        Experiment("table-ood", "image_tables", laptop_seeds=3),
         Experiment("table-nesy", "table_nesy", laptop_seeds=5),
-        Experiment("table-methods", "table_digits_mnist_methods_one_step"),
-        Experiment("table-one-step", "table_digits_mnist_methods_one_step", laptop_seeds=5),
-        Experiment("table-parts", "table_parts_robustness", laptop_seeds=5),
-        Experiment("table-robustness", "table_parts_robustness", laptop_seeds=2),
-        Experiment("table-stability", "table_stability_divergence", laptop_seeds=100),
-        Experiment("table-divergence", "table_stability_divergence", laptop_seeds=3),
+        Experiment("table-methods", "small_tables"),
+        Experiment("table-one-step", "small_tables", laptop_seeds=5),
+        Experiment("table-parts", "ablation_tables", laptop_seeds=5),
+        Experiment("table-robustness", "ablation_tables", laptop_seeds=2),
+        Experiment("table-stability", "stability_tables", laptop_seeds=100),
+        Experiment("table-divergence", "stability_tables", laptop_seeds=3),
         Experiment("table-mixed", "table_mixed", laptop_seeds=3),
-        Experiment("table-clustering", "table_clustering_anomaly", takes_data=True),
+        Experiment("table-clustering", "public_tables", takes_data=True),
         Experiment("table-verdict", "table_verdict", laptop_seeds=2, takes_data=True),
-        Experiment("table-anomaly", "table_clustering_anomaly", laptop_seeds=5, takes_data=True),
+        Experiment("table-anomaly", "public_tables", laptop_seeds=5, takes_data=True),
     )
 }
 

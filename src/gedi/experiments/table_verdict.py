@@ -15,7 +15,7 @@ from gedi.evaluation import ami
 from gedi.experiments import Outcome, Request
 from gedi.experiments.cell_fits import flat, measure_cell
 from gedi.experiments.cells import Cell, CellData, Labelled, Measured, cells_of
-from gedi.experiments.table_clustering_anomaly import SUITE, find_sets, read_set
+from gedi.experiments.public_tables import SUITE, find_sets, read_set
 from gedi.experiments.tabulate import Entry, Results, Text, part, tabulate
 from gedi.report.data_sample import DataSample
 from gedi.report.run_view import view_of
