@@ -67,7 +67,7 @@ def test_unreadable_files_are_counted_and_named_and_the_rest_trains(photos, gedi
     assert gedi("fit", photos, "--n-clusters", 2, "--out", tmp_path / "run", "--skip-broken", *FLAGS) == 0
     out, err = capsys.readouterr()
     assert "Left out 2 of 11 image files" in err and all(name in err for name in BROKEN)
-    assert "each image is cropped to the middle and resized to 32 x 32 pixels" in err
+    assert "each image is center-cropped and resized to 32 x 32 pixels" in err
     assert "9 images of 32x32x3" in err and "MB of memory" in err
     assert out.splitlines()[-1].endswith(" --out clusters.csv --skip-broken"), "the next step has to work"
     assert json.loads((tmp_path / "run" / "results.json").read_text())["unreadable"] == BROKEN

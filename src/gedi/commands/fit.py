@@ -126,13 +126,13 @@ def _say_how_read(data: Dataset) -> None:
         say_columns(data.table)
     if data.files is not None and data.image_shape is not None:
         height, width, _ = data.image_shape
-        say(err, f"each image is cropped to the middle and resized to {height} x {width} pixels")
+        say(err, f"each image is center-cropped and resized to {height} x {width} pixels")
 
 
 def _number(
     args: argparse.Namespace, loaded: Loaded, config: TrainingConfig, begun: Plan | None
 ) -> tuple[int, dict[str, Any]]:
-    """How many clusters to find, and why: as asked for, as in the run to resume, or as found from the rows."""
+    """How many clusters to find, and why: given by the user, kept from the run to resume, or found from the rows."""
     if args.n_clusters != AUTO:
         return args.n_clusters, {}
     if begun is not None:

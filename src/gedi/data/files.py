@@ -18,8 +18,8 @@ from gedi.data.tables import TABLE_SUFFIXES, encode_labels
 from gedi.errors import DataError
 
 ARRAY_SUFFIXES = (".npy", ".npz")
-BLOCK_ROWS = 4096  # as many as one forward pass takes at prediction time
-BLOCK_BYTES = 1 << 25  # of a block of rows in float64
+BLOCK_ROWS = 4096  # most rows of a block
+BLOCK_BYTES = 1 << 25  # most bytes of a block, in float64
 
 
 def read(path: Path, split: str) -> Dataset:

@@ -42,7 +42,7 @@ def read_folder(
     labels: bool = True,
     skip_broken: bool = False,
 ) -> Dataset:
-    """All images under a folder, or a single image file, cropped to the middle and resized to ``size``.
+    """All images under a folder, or a single image file, center-cropped and resized to ``size``.
 
     Images are in the order of their names. They have one channel if all are grey and three otherwise, unless
     ``channels`` is given. Transparent pixels become white. Only the first frame of an animation is used. Sub-folders

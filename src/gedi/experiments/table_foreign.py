@@ -77,7 +77,7 @@ def turned(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def house_numbers(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """SVHN without colour; empty if it is not at hand."""
+    """SVHN without colour; empty if its files are missing."""
     if not any(info.name == "svhn" and info.present for info in known_datasets()):
         return images[:0]
     grey = load("svhn", split="test").x[:, 2:30, 2:30] @ np.array(LUMINANCE)

@@ -177,7 +177,7 @@ def _places(said: Answers) -> np.ndarray:
 
 
 def find_examples(model: TrainedModel, folder: Path, data: str | None = None) -> Examples:
-    """Some rows of ``data``; without it, the rows kept in the run's folder, or else the model's own samples."""
+    """Some rows of ``data``; without it, the rows kept with the run or, failing that, the model's own samples."""
     if data is not None:
         loaded = load(data, skip_broken=True, **model.reading)
         if not len(loaded.x):

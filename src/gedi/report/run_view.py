@@ -206,7 +206,7 @@ def _plan_of(folder: Path) -> Plan | None:
 
 
 def _own_sample(folder: Path, model: TrainedModel, plan: Plan | None) -> DataSample | None:
-    """The sample kept with the run, or else one drawn from its data if that is still there, unchanged."""
+    """The sample kept with the run; otherwise one drawn from its data, if that is still there and unchanged."""
     kept = read_sample(folder, model.n_features)
     if kept is not None or plan is None:
         return kept

@@ -137,7 +137,7 @@ def _trial(ready: Prepared, world: World | None, fewest: int, most: int) -> Mark
     """The marks of a few iterations of each stage, without the search for starts and the choice between clusters.
 
     Those take seconds in a run, but longer on a net that has hardly trained: counting them made estimates worse. A
-    stage has ``most`` iterations if they are cheap, or else the ``fewest``.
+    stage has ``most`` iterations if they are cheap, ``fewest`` otherwise.
     """
     from gedi.training.engine import Engine
     from gedi.training.fit import arrived_chains

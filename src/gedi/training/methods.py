@@ -49,7 +49,7 @@ def embedding_alone(**terms: dict[str, Any]) -> Change:
 
 
 def gedi_1(config: TrainingConfig) -> None:
-    """Step 2 alone, with the density updated every other iteration, or as rarely as it already is.
+    """Step 2 alone, with the density updated at most every other iteration.
 
     Walks are short because the density they follow is still being learned.
     """
