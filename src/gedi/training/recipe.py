@@ -64,4 +64,4 @@ def all_losses(run: Engine, batch: Batch) -> Losses:
 def due_terms(run: Engine) -> Objective:
     """The terms of this iteration, the density last: the order in which noise is drawn and losses are summed."""
     due = {f: term for f, term in active(run.config.objective).items() if term.is_due(run.state.iteration)}
-    return dict(sorted(due.items(), key=lambda entry: (isinstance(entry[1], Generative), entry[0])))
+    return dict(sorted(due.items(), key=lambda entry: (entry[0] == Generative.family, entry[0])))
