@@ -159,4 +159,5 @@ def _in_words(kind: Any) -> str:
     if get_origin(kind) is tuple:
         count = f"at most {MOST_ENTRIES}" if inner[-1] is ... else len(inner)
         return f"a list of {count} {_in_words(inner[0]).removeprefix('a ')}s"
+    kind = dict if is_dataclass(kind) else kind
     return TYPES[kind][0] if kind in TYPES else str(kind)

@@ -112,7 +112,7 @@ def test_a_checkpoint_without_counters_is_refused(folder, restore, refused, meta
         (lambda c: c | {"guard": c["guard"] | {"tries": -1}}, "guard.tries"),
         (lambda c: c | {"guard": c["guard"] | {"total": 0.5}}, "guard.total"),
         (lambda c: c | {"guard": c["guard"] | {"events": [{}]}}, "guard.events"),
-        (lambda c: c | {"guard": c["guard"] | {"good": [1]}}, "not a mapping"),
+        (lambda c: c | {"guard": c["guard"] | {"good": [1]}}, "guard.good must be"),
         (lambda c: c | {"guard": c["guard"] | {"good": c["guard"]["good"] | {"competing": 0}}}, "competing"),
         *((lambda c, n=n: {k: v for k, v in c.items() if k != n}, n) for n in COUNTERS),
     ],

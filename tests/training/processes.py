@@ -91,7 +91,7 @@ def chosen(world: World) -> dict[str, torch.Tensor]:
         state = run.state
         assert not state.competing and (state.labels is not None or not starts)
         of = {"chosen": state.net.clusters.chosen, "average": state.average.clusters.chosen}
-        of |= {"candidates": torch.tensor(list(run.candidates.values()))}
+        of |= {"candidates": torch.tensor(list(run.state.candidates.values()))}
         of |= {name: value for name in ("labels", "marginals") if (value := getattr(state, name)) is not None}
         found |= {f"{len(starts)} starts/{name}": value for name, value in of.items()}
     return found

@@ -168,7 +168,7 @@ def test_without_starts_the_head_with_the_lowest_objective_wins(at_the_choice):
     assert not state.competing and state.labels is None and state.marginals is None
     assert int(state.net.clusters.chosen) == int(state.average.clusters.chosen) == 1
     assert state.objective.tolist() == pytest.approx([0.2]) and state.judged == {}
-    assert run.candidates == {HEAD: pytest.approx(0.2)}
+    assert run.state.candidates == {HEAD: pytest.approx(0.2)}
 
 
 def test_of_equally_good_heads_the_one_that_most_resemble_wins(at_the_choice):
@@ -180,7 +180,7 @@ def test_of_equally_good_heads_the_one_that_most_resemble_wins(at_the_choice):
             net.clusters.weight[0] = 0.0
             net.clusters.bias[0] = torch.tensor([1.0, 0.0])
     choose_clusters(run)
-    assert int(run.state.net.clusters.chosen) == 1 and run.candidates == {HEAD: pytest.approx(0.202)}
+    assert int(run.state.net.clusters.chosen) == 1 and run.state.candidates == {HEAD: pytest.approx(0.202)}
 
 
 @pytest.mark.parametrize("kind", ["walks", "neighbours", "kmeans", "mixture"])
@@ -193,7 +193,7 @@ def test_a_start_that_solves_the_data_beats_heads_that_do_not(at_the_choice, kin
     choose_clusters(run)
     state = run.state
     assert alike(state.labels.numpy()) and state.labels.dtype == torch.int64
-    assert run.candidates[kind] < 0.1 and run.candidates[HEAD] == pytest.approx(1.0)
+    assert run.state.candidates[kind] < 0.1 and run.state.candidates[HEAD] == pytest.approx(1.0)
     torch.testing.assert_close(state.marginals, torch.tensor([0.5, 0.5]))
     assert state.objective is None and not state.competing
 
@@ -205,7 +205,7 @@ def test_the_sizes_of_a_start_that_won_are_expected_from_then_on(at_the_choice, 
     monkeypatch.setattr(choice, "compare", lambda run, has_head: ("kmeans", labels, {"kmeans": 0.1}))
     choose_clusters(run)
     torch.testing.assert_close(run.state.marginals, torch.tensor([72 / 82, 10 / 82]))
-    assert run.state.labels.tolist() == labels.tolist() and run.candidates == {"kmeans": 0.1}
+    assert run.state.labels.tolist() == labels.tolist() and run.state.candidates == {"kmeans": 0.1}
     batch = next(run.stage("step2", run.config.step2))
     assert run.views(batch, batch.x, batch.x).marginals is run.state.marginals
 
@@ -245,7 +245,7 @@ def test_a_tie_goes_to_the_head(at_the_choice):
     for net in (run.state.net, run.state.average):
         solving(net, run.x, head=1)
     choose_clusters(run)
-    assert len(set(run.candidates.values())) == 1 and set(run.candidates) == {HEAD, "kmeans", "mixture"}
+    assert len(set(run.state.candidates.values())) == 1 and set(run.state.candidates) == {HEAD, "kmeans", "mixture"}
     assert run.state.labels is None and run.state.marginals is None
     assert int(run.state.net.clusters.chosen) == 1 and run.state.objective.tolist() == pytest.approx([0.2])
 
@@ -263,7 +263,7 @@ def test_of_several_starts_the_best_wins(at_the_choice, monkeypatch):
 def test_without_random_heads_a_start_is_chosen_and_the_first_head_learns_it(make_engine, tiny):
     run = make_engine(tiny(heads__random=0, heads__starts=("kmeans",), step2__iterations=60, heads__choose=0.2))
     train(run)
-    assert run.state.net.clusters.n_heads == 1 and HEAD not in run.candidates
+    assert run.state.net.clusters.n_heads == 1 and HEAD not in run.state.candidates
     assert alike(run.state.labels.numpy())
     assert torch.equal(run.state.net.scores(run.x).argmax(1), run.state.labels)
 
@@ -272,13 +272,13 @@ def test_without_random_heads_and_starts_there_is_one_head(make_engine, tiny):
     run = make_engine(tiny(heads__random=0, heads__starts=()))
     train(run)
     assert run.state.net.clusters.n_heads == 1 and not run.state.competing
-    assert run.candidates == {} and run.state.labels is None
+    assert run.state.candidates == {} and run.state.labels is None
 
 
 def test_a_choice_at_once_has_no_heads_to_judge(make_engine, tiny):
     run = make_engine(tiny(heads__choose=0.0, heads__starts=("kmeans",)))
     train(run)
-    assert HEAD not in run.candidates and alike(run.state.labels.numpy())
+    assert HEAD not in run.state.candidates and alike(run.state.labels.numpy())
 
 
 def test_labels_that_break_a_constraint_count_against_a_candidate(make_engine, tiny, monkeypatch):

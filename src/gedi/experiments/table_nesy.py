@@ -143,7 +143,7 @@ def start_alone(cell: Cell, data: CellData) -> Fit:
         with suppress(StoppedError):
             train(run)
     assert run.state.labels is not None
-    numbers = {"candidates": run.candidates, "config": to_dict(ready.config)}
+    numbers = {"candidates": run.state.candidates, "config": to_dict(ready.config)}
     return run.state.labels.numpy(), numbers | {"gradient_evaluations": run.state.gradient_evaluations}, None
 
 

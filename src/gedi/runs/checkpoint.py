@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import save
 
-from gedi.errors import CheckpointError, RunError
+from gedi.errors import CheckpointError, ConfigError, RunError
 from gedi.files.reading import FAILURES, parse_json, read_json, shown
 from gedi.files.tensors import Layout, Spec, TensorFile, check_layout, open_tensors
 from gedi.files.writing import finite, write_whole
 from gedi.runs.layout import CHECKPOINT_BYTES, F32, check_values, layout_of, whole_number
+from gedi.settings import make, types_of
+from gedi.training.recovery import RunCounters
 from gedi.training.state import Tensors, TrainState
 
 MANIFEST = "checkpoint.json"
@@ -81,7 +82,7 @@ class Checkpoints:
         def read(file: TensorFile, sha256: str) -> tuple[Tensors, dict[str, Any]]:
             counters = parse_json(file.metadata["counters"])
             if expected is not None:
-                expected.check_counters(counters)
+                counters = expected.checked_counters(counters)
                 expected.check_layout(file.layout, counters)
             if file.sha256() != sha256:
                 raise ValueError("its checksum does not match")
@@ -130,45 +131,24 @@ class ExpectedCheckpoint:
     """What a checkpoint of a run may contain: the run's own tensors, and counters within their ranges."""
 
     state: TrainState
-    stages: Sequence[str]  # in order
     rows: int  # in the data
     processes: int = 1  # training together
 
-    def check_counters(self, counters: Any) -> None:
-        """Check the counters of the run, and those of the state its guard would roll back to."""
-        self._check_state_counters(counters)
-        if counters["processes"] != self.processes:
-            raise ValueError(
-                f"it was written by {shown(repr(counters['processes']))} processes, but this run has {self.processes}: "
-                "use the same --devices and --nodes as before"
-            )
-        history, seconds, guard = counters["history"], counters["seconds"], counters["guard"]
-        events, good = guard["events"], guard["good"]
-        _check_all(
-            {
-                "history": _are_mappings(history),
-                "seconds": _are_numbers(seconds),
-                "values": _are_numbers(counters["values"]),
-                "stages": isinstance(counters["stages"], dict) and all(map(_are_numbers, counters["stages"].values())),
-                "elapsed": _is_number(counters["elapsed"], 0, 1e12),
-                "candidates": _are_numbers(counters["candidates"]),
-                "winner": counters["winner"] is None or type(counters["winner"]) is str,
-                "guard.events": _are_mappings(events) and all({"stage", "remedy"} <= event.keys() for event in events),
-                "guard.rate": _is_number(guard["rate"], 0, 1) and guard["rate"] > 0,
-                "guard.tries": _is_count(guard["tries"]),
-                "guard.total": _is_count(guard["total"]),
-            }
-        )
-        if good is not None:
-            self._check_state_counters(good)
-
-    def _check_state_counters(self, counters: Any) -> None:
+    def checked_counters(self, counters: Any) -> dict[str, Any]:
+        """The counters of the run, within their ranges."""
         if not isinstance(counters, dict):
             raise ValueError("its counters are not a mapping")
-        checks = {"stage": counters["stage"] in self.stages}
-        checks |= {name: _is_count(counters[name]) for name in ("iteration", "length", "gradient_evaluations")}
-        checks["competing"] = type(counters["competing"]) is bool
-        _check_all(checks)
+        written = {name: counters[name] for name in types_of(RunCounters)}  # all are: none gets its default
+        try:
+            found = make(RunCounters, written, "counters.")
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        if found.processes != self.processes:
+            raise ValueError(
+                f"it was written by {found.processes} processes, but this run has {self.processes}: "
+                "use the same --devices and --nodes as before"
+            )
+        return asdict(found)
 
     def check_layout(self, found: Layout, counters: Mapping[str, Any]) -> None:
         """Check the tensors of the state, of the state to roll back to, and of each process's own noise."""
@@ -214,25 +194,3 @@ class ExpectedCheckpoint:
                 raise ValueError(f"its {kind} are not rows")
             if kind == "marginals" and not bool((value > 0).all()):
                 raise ValueError("its marginals are not positive")
-
-
-def _check_all(checks: Mapping[str, bool]) -> None:
-    for name, holds in checks.items():
-        if not holds:
-            raise ValueError(f"its counter {name!r} has an impossible value")
-
-
-def _is_number(value: Any, least: float = -math.inf, most: float = math.inf) -> bool:
-    return type(value) in (int, float) and least <= value <= most
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= 2**62
-
-
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_number, value.values()))
-
-
-def _are_mappings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(line, dict) for line in value)

@@ -57,7 +57,7 @@ def choose_head(run: Engine) -> bool:
     best = run.world.from_main(lambda: most_typical(run, heads))
     for net in (state.net, state.average):
         net.clusters.chosen.fill_(best)
-    run.candidates, run.winner = {HEAD: float(state.objective[best])}, HEAD
+    state.candidates, state.winner = {HEAD: float(state.objective[best])}, HEAD
     state.objective = state.objective[best : best + 1]
     return True
 
@@ -107,9 +107,9 @@ def choose_clusters(run: Engine) -> None:
         state.neighbours = run.world.from_main(lambda: learned_neighbours(run))
     if not run.config.heads.starts:
         return
-    run.winner, labels, run.candidates = run.world.from_main(lambda: compare(run, has_head=has_head))
+    state.winner, labels, state.candidates = run.world.from_main(lambda: compare(run, has_head=has_head))
     state.starts = state.pairs = None
-    if run.winner == HEAD:
+    if state.winner == HEAD:
         return
     state.objective = None
     state.labels = torch.as_tensor(labels, dtype=torch.long, device=run.x.device)

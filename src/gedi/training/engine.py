@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from gedi.training.guard import Guard, cold_sampler, divergence, worries
 from gedi.training.journal import Hooks, Journal
 from gedi.training.moves import langevin, walk
 from gedi.training.recovery import Recovery, mixed_seed
-from gedi.training.state import STAGES, TrainState, adam, averaged_copy, pack
+from gedi.training.state import STAGES, Trained, TrainState, adam, averaged_copy, pack
 from gedi.training.world import World
 
 WINDOW = 50  # iterations between lines of history, and between checks for a settled curve
@@ -49,20 +49,18 @@ class Engine:
 
     def __init__(self, ready: Prepared, *, seed: int, world: World | None = None, hooks: Hooks | None = None) -> None:
         self.world = world or World()
-        self.hooks = hooks or Hooks()
+        hooks = hooks or Hooks()
         self.config, self.n_clusters, self.seed = ready.config, ready.n_clusters, seed
         self.image_shape, self.groups, self.augment_rows = ready.image_shape, ready.groups, ready.augment
         self.words = ready.words
         self.x = ready.rows.to(self.world.device)
         self.in_bfloat16 = in_bfloat16(self.world.hardware.precision, self.config, self.world.device)
-        self.journal = Journal(self.hooks, is_main=self.world.is_main)
+        self.journal = Journal(hooks, is_main=self.world.is_main)
         self.guard = Guard(self.config.guard)
-        self.candidates: dict[str, float] = {}  # what competed for the clusters, and how it was judged
-        self.winner: str | None = None  # which of them was chosen
         self.pairs_of_neighbours: dict[int, np.ndarray] = {}  # by the seed of the rows: see `neighbour_pairs`
         self.state = self._new_state(ready.base)
-        self.recovery = Recovery(self)
-        self.recovery.resume()
+        self.recovery = Recovery(self.state, self.guard, self.journal, self.world, hooks, seed=seed)
+        self.recovery.resume(self.config, rows=len(self.x))
         self.journal.open()
         if self.world.size > 1:  # another process may die at any time, so there is always a checkpoint
             self.recovery.save_if_due(stage_ended=True)
@@ -103,7 +101,7 @@ class Engine:
 
     # -- stages -------------------------------------------------------------------------------------------------------
 
-    def stage(self, name: str, config: StageConfig, *, turn: float = 1.0) -> Iterator[Batch]:
+    def stage(self, name: Trained, config: StageConfig, *, turn: float = 1.0) -> Iterator[Batch]:
         """Yield one batch per iteration; schedule, averages, history, checkpoints and rollbacks happen around it.
 
         If the stage's curve settles before the share ``turn`` of its iterations, the stage is shortened so that this
@@ -141,7 +139,7 @@ class Engine:
             self.recovery.save_if_due()
         self.journal.stages[name] = {"iterations": state.length, "limit": config.iterations}
         state.net.load_state_dict(state.average.state_dict())
-        state.stage, state.iteration = f"after {name}", 0
+        state.stage, state.iteration = STAGES[STAGES.index(name) + 1], 0
         self.recovery.save_if_due(stage_ended=config.iterations > 0)
 
     def _doing(self, name: str) -> str:
@@ -171,7 +169,7 @@ class Engine:
             self.values["objective"] = float(state.objective.min())
         if density_of(self.config.objective):
             self.values["denoising_error"] = self._denoising_error()
-        self.journal.record(self.where() | self.values)
+        self.journal.record(state.where() | self.values)
         if name == "step2" and state.iteration == state.length:
             self._look_for_worries()
 
@@ -191,10 +189,6 @@ class Engine:
         seen = [line[curve] for line in self.journal.history if line["stage"] == name and curve in line]
         if self.world.from_main(lambda: has_settled(seen, config.settle)):
             state.length = math.ceil(state.iteration / turn)
-
-    def where(self) -> dict[str, Any]:
-        """The current stage and iteration, as in a line of history."""
-        return {"stage": self.state.stage, "iteration": self.state.iteration}
 
     @torch.no_grad()
     def _look_for_worries(self) -> None:

@@ -29,8 +29,8 @@ def fit_prepared(ready: Prepared, *, seed: int, world: World | None = None, hook
         state, config = run.state, ready.config
         results = {
             "objective": None if state.objective is None else float(state.objective.min()),
-            "candidates": run.candidates,
-            "winner": run.winner,
+            "candidates": state.candidates,
+            "winner": state.winner,
             "stages": run.journal.stages,
             "gradient_evaluations": state.gradient_evaluations,
             "seconds": run.journal.elapsed(),

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
 
 import torch
 
 from gedi.errors import GediError
+from gedi.settings import Natural, Positive, Rule, at_most
 from gedi.training.config import GuardConfig, SamplerConfig
+from gedi.training.state import LINES, Counters
 
 Packed = tuple[dict[str, torch.Tensor], dict[str, Any]]  # a packed TrainState: tensors and counters
 COLDEST = 0.01  # warn about samplers colder than this
@@ -126,6 +129,20 @@ def worries(values: Mapping[str, float], *, n_clusters: int, max_drop: float | N
             )
         )
     return found
+
+
+EVENTS = Rule("be a list of events", lambda events: all({"stage", "remedy"} <= {*event} for event in events))
+
+
+@dataclass(kw_only=True)
+class GuardCounters:
+    """The plain part of a `Guard`, in a checkpoint."""
+
+    events: Annotated[list, LINES, EVENTS]
+    tries: Natural
+    total: Natural
+    rate: Annotated[Positive, at_most(1)]
+    good: Counters | None
 
 
 class Guard:

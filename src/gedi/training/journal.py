@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from gedi.errors import warn_user
 from gedi.progress import Progress
+from gedi.settings import NotNegative, Rule
 from gedi.training.guard import GuardWarning
+from gedi.training.state import LINES, NUMBERS
 
 
 class Log(Protocol):
@@ -39,6 +41,20 @@ class Hooks:
     checkpoints: CheckpointStore | None = None  # where the run saves its state, and resumes from
     save_every: float = 30.0  # seconds between checkpoints
     should_stop: Callable[[], bool] = lambda: False  # called after every iteration
+
+
+COUNTS = Rule("hold the counts of stages", lambda stages: all(map(NUMBERS.allows, stages.values())))
+
+
+@dataclass(kw_only=True)
+class JournalCounters:
+    """A `Journal` in a checkpoint."""
+
+    history: Annotated[list, LINES]
+    values: Annotated[dict, NUMBERS]
+    stages: Annotated[dict, COUNTS]
+    seconds: Annotated[dict, NUMBERS]
+    elapsed: NotNegative
 
 
 class Journal:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 from gedi.errors import GediError
-from gedi.training.guard import Packed, Symptom, is_calm
-from gedi.training.state import STAGES, TRAINED, Tensors, adam, pack, unpack
-
-if TYPE_CHECKING:
-    from gedi.training.engine import Engine
+from gedi.settings import Count
+from gedi.training.config import TrainingConfig
+from gedi.training.guard import Guard, GuardCounters, Packed, Symptom, is_calm
+from gedi.training.journal import Hooks, Journal, JournalCounters
+from gedi.training.state import TRAINED, Counters, TrainState, adam, pack, unpack
+from gedi.training.world import World
 
 OWN = ("buffer", "noise")  # checkpoint tensors that differ between processes
 
@@ -19,97 +20,101 @@ class StoppedError(GediError):
     """Training was asked to stop; its state is saved if the run has checkpoints."""
 
 
+@dataclass(kw_only=True)
+class RunCounters(Counters, JournalCounters):
+    """All plain values of a checkpoint."""
+
+    guard: GuardCounters
+    processes: Count
+
+
 class Recovery:
     """Takes a run back to its last calm state, and saves and restores its checkpoints."""
 
-    def __init__(self, run: Engine) -> None:
-        self.run = run
+    def __init__(
+        self, state: TrainState, guard: Guard, journal: Journal, world: World, hooks: Hooks, *, seed: int
+    ) -> None:
+        self.state, self.guard, self.journal, self.world, self.hooks = state, guard, journal, world, hooks
+        self.seed = seed
         self.symptom: Symptom | None = None  # of divergence, seen in this iteration by this process
         self._saved = time.monotonic()
 
     def went_wrong(self) -> bool:
         """Whether this batch diverged on any process; if so, the run is taken back to its last calm state."""
-        run, state, guard, journal = self.run, self.run.state, self.run.guard, self.run.journal
-        (wrong,) = run.world.any([self.symptom is not None])
+        state, guard, journal = self.state, self.guard, self.journal
+        (wrong,) = self.world.any([self.symptom is not None])
         if not wrong:
             return False
-        symptom, self.symptom = run.world.first(self.symptom), None
+        symptom, self.symptom = self.world.first(self.symptom), None
         assert symptom is not None
         try:
-            calm = guard.back_off(run.where(), symptom)
+            calm = guard.back_off(state.where(), symptom)
         finally:
             journal.record(guard.events[-1])
         journal.tell("{stage}, iteration {iteration}: {seen}; {action}.".format(**guard.events[-1]))
         paid = state.gradient_evaluations
         unpack(state, *calm)
         state.gradient_evaluations = paid
-        state.generator.manual_seed(mixed_seed(run.seed, guard.total, 0))
+        state.generator.manual_seed(mixed_seed(self.seed, guard.total, 0))
         if state.noise is not state.generator:
-            state.noise.manual_seed(mixed_seed(run.seed, guard.total, 1 + run.world.rank))
-        run.values.clear()
+            state.noise.manual_seed(mixed_seed(self.seed, guard.total, 1 + self.world.rank))
+        journal.values.clear()
         state.judged.clear()
         return True
 
     def remember_if_calm(self) -> None:
         """Keep this state to go back to, if it is far from all limits on every process."""
-        run = self.run
-        (restless,) = run.world.any([not is_calm(run.values, run.config.guard)])
+        (restless,) = self.world.any([not is_calm(self.journal.values, self.guard.config)])
         if not restless:
-            run.guard.good = pack(run.state)
+            self.guard.good = pack(self.state)
 
     def warn(self, symptom: Symptom) -> None:
         """Warn of each problem once per stage."""
-        guard, stage = self.run.guard, self.run.state.stage
+        guard, stage = self.guard, self.state.stage
         if not guard.has_noted(stage, symptom):
-            guard.note(self.run.where(), symptom, "warned")
-            self.run.journal.record(guard.events[-1])
-            self.run.journal.tell(f"{stage}: {symptom.seen}. Remedy: {symptom.remedy}.")
+            guard.note(self.state.where(), symptom, "warned")
+            self.journal.record(guard.events[-1])
+            self.journal.tell(f"{stage}: {symptom.seen}. Remedy: {symptom.remedy}.")
 
     def save_if_due(self, *, stage_ended: bool = False) -> None:
         """Write a checkpoint if a stage has ended, the last one is old, or the run has to stop; stop in that case."""
-        run, hooks, checkpoints = self.run, self.run.hooks, self.run.hooks.checkpoints
+        hooks, checkpoints = self.hooks, self.hooks.checkpoints
         is_late = time.monotonic() - self._saved >= hooks.save_every
-        stop, is_due = run.world.any([hooks.should_stop(), is_late and checkpoints is not None])
+        stop, is_due = self.world.any([hooks.should_stop(), is_late and checkpoints is not None])
         if checkpoints is not None and (stop or is_due or stage_ended):
             tensors, counters = self._packed()
-            if run.world.is_main:
+            if self.world.is_main:
                 checkpoints.save(tensors, counters)
             self._saved = time.monotonic()
-            run.world.any([False])  # every process waits until it is on disk
+            self.world.any([False])  # every process waits until it is on disk
         if stop:
-            raise StoppedError(f"Stopped in {run.state.stage} at iteration {run.state.iteration}.")
+            raise StoppedError(f"Stopped in {self.state.stage} at iteration {self.state.iteration}.")
 
     def _packed(self) -> Packed:
         """All state of all processes."""
-        run = self.run
-        tensors, counters = pack(run.state)
-        if run.state.noise is not run.state.generator:
-            tensors["noise"] = run.state.noise.get_state()
-        good, guard = run.guard.pack()
-        extra = {"candidates": run.candidates, "winner": run.winner, "processes": run.world.size}
-        return run.world.gathered(tensors | good, OWN), counters | guard | run.journal.pack() | extra
+        tensors, counters = pack(self.state)
+        if self.state.noise is not self.state.generator:
+            tensors["noise"] = self.state.noise.get_state()
+        good, guard = self.guard.pack()
+        whole = counters | guard | self.journal.pack() | {"processes": self.world.size}
+        return self.world.gathered(tensors | good, OWN), whole
 
-    def resume(self) -> None:
+    def resume(self, config: TrainingConfig, *, rows: int) -> None:
         """Restore the newest checkpoint, if there is one."""
-        run, world, checkpoints = self.run, self.run.world, self.run.hooks.checkpoints
+        state, world, checkpoints = self.state, self.world, self.hooks.checkpoints
         if checkpoints is None or not world.from_main(checkpoints.exists):
             return
-        of_this_run = {"state": run.state, "stages": STAGES, "rows": len(run.x), "processes": world.size}
-        self._restore(*world.from_main(lambda: checkpoints.load(**of_this_run)))
-        for line in checkpoints.skipped:
-            run.journal.tell(f"a damaged checkpoint was skipped: {line}")
-
-    def _restore(self, tensors: Tensors, counters: dict[str, Any]) -> None:
-        run, state = self.run, self.run.state
-        tensors = run.world.own_parts(tensors, OWN)
+        tensors, counters = world.from_main(lambda: checkpoints.load(state=state, rows=rows, processes=world.size))
+        tensors = world.own_parts(tensors, OWN)
         if counters["stage"] in TRAINED:
-            state.optimiser = adam(state.net, getattr(run.config, counters["stage"]))
+            state.optimiser = adam(state.net, getattr(config, counters["stage"]))
         unpack(state, tensors, counters)
         if "noise" in tensors:
             state.noise.set_state(tensors["noise"])
-        run.guard.unpack(tensors, counters)
-        run.journal.unpack(counters)
-        run.candidates, run.winner = counters["candidates"], counters["winner"]
+        self.guard.unpack(tensors, counters)
+        self.journal.unpack(counters)
+        for line in checkpoints.skipped:
+            self.journal.tell(f"a damaged checkpoint was skipped: {line}")
 
 
 def mixed_seed(seed: int, *parts: int) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import torch
 
@@ -13,18 +13,41 @@ from gedi.errors import CheckpointError
 from gedi.files.reading import FAILURES, shown
 from gedi.nets import GediNet
 from gedi.sampling import ReplayBuffer
+from gedi.settings import Natural, Rule
 from gedi.training.adam import Adam
 from gedi.training.config import StageConfig
 
 Tensors = dict[str, torch.Tensor]
-TRAINED = ("step1", "step2")  # the stages that have settings
+Trained = Literal["step1", "step2"]  # the stages that have settings
+TRAINED: tuple[Trained, ...] = get_args(Trained)
+Stage = Literal["start", "step1", "after step1", "step2", "after step2"]  # in order
+STAGES: tuple[Stage, ...] = get_args(Stage)
 # Tensors that are None until they are known.
 OPTIONAL = ("objective", "starts", "pairs", "labels", "marginals", "neighbours")
-STAGES = ("start", *(name for stage in TRAINED for name in (stage, f"after {stage}")))  # in order
+# Of a dictionary or list of plain values.
+NUMBERS = Rule("hold only numbers", lambda values: all(type(value) in (int, float) for value in values.values()))
+LINES = Rule("hold only mappings", lambda lines: all(isinstance(line, dict) for line in lines))
+
+
+@dataclass(kw_only=True)
+class Counters:
+    """The plain part of a `TrainState`."""
+
+    stage: Stage = "start"
+    iteration: Natural = 0
+    length: Natural = 0  # iterations of the current stage: those of its settings, or fewer once its curve has settled
+    competing: bool = True  # no cluster head has been chosen yet
+    candidates: Annotated[dict, NUMBERS] = field(default_factory=dict)  # what competed, and how it was judged
+    winner: str | None = None  # which of them was chosen
+    gradient_evaluations: Natural = 0  # evaluations of d log p / dx, in rows
+
+    def where(self) -> dict[str, Any]:
+        """The current stage and iteration, as in a line of history."""
+        return {"stage": self.stage, "iteration": self.iteration}
 
 
 @dataclass
-class TrainState:
+class TrainState(Counters):
     """What training changes and a run needs to resume; the guard and the journal keep their own state."""
 
     net: GediNet
@@ -33,10 +56,6 @@ class TrainState:
     buffer: ReplayBuffer
     generator: torch.Generator  # for what all processes must agree on: batches, initial weights
     noise: torch.Generator  # all other noise; the same object as `generator` when one process trains on the CPU
-    stage: str = "start"
-    iteration: int = 0
-    length: int = 0  # iterations of the current stage: those of its settings, or fewer once its curve has settled
-    competing: bool = True  # no cluster head has been chosen yet
     objective: torch.Tensor | None = None  # smoothed objective of every head, [heads]; later, of the chosen one
     judged: Tensors = field(default_factory=dict)  # latest values, [heads], of its parts
     starts: torch.Tensor | None = None  # the labels of every row by each start, [starts, rows], until one is chosen
@@ -44,7 +63,6 @@ class TrainState:
     labels: torch.Tensor | None = None  # the label of every row, from k-means or the chosen start
     marginals: torch.Tensor | None = None  # expected cluster sizes; None: equal
     neighbours: torch.Tensor | None = None  # of every row in the representation, [rows, k]; None: those in the data
-    gradient_evaluations: int = 0  # evaluations of d log p / dx, in rows
 
     @torch.no_grad()
     def update_average(self, decay: float) -> None:
@@ -85,13 +103,7 @@ def pack(state: TrainState) -> tuple[Tensors, dict[str, Any]]:
     for place, moments in state.optimiser.moments.items():
         tensors |= {f"optimiser/{place}/{name}": value for name, value in moments.items()}
     tensors |= {name: value for name in OPTIONAL if (value := getattr(state, name)) is not None}
-    counters = {
-        "stage": state.stage,
-        "iteration": state.iteration,
-        "length": state.length,
-        "competing": state.competing,
-        "gradient_evaluations": state.gradient_evaluations,
-    }
+    counters = {field.name: getattr(state, field.name) for field in fields(Counters)}
     # Contiguous copies: safetensors refuses tensors that share memory, as the net and its average may.
     return {name: value.detach().clone().contiguous() for name, value in tensors.items()}, counters
 
@@ -122,6 +134,5 @@ def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> No
     state.judged = {name: value.to(device, copy=True) for name, value in group("judged").items()}
     for name in OPTIONAL:
         setattr(state, name, tensors[name].to(device, copy=True) if name in tensors else None)
-    state.stage, state.competing = counters["stage"], counters["competing"]
-    state.iteration, state.length = counters["iteration"], counters["length"]
-    state.gradient_evaluations = counters["gradient_evaluations"]
+    for known in fields(Counters):
+        setattr(state, known.name, counters[known.name])
