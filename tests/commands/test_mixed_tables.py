@@ -128,7 +128,7 @@ def test_keep_needs_columns(shop, home, tmp_path, refused, x):
     ("table", "message"),
     [
         ([{"name": "a", "kind": "number", "fill": 0.0}], "make 1 features, not"),
-        ("all", "not a list of columns"),
+        ("all", "must be a list"),
         ([{"name": "a", "kind": "code"}], "kind must be"),
         ([{"name": "a", "kind": kind, "fill": 0.0} for kind in ("number", "id")], "two columns with the same name"),
     ],

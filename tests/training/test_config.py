@@ -172,6 +172,12 @@ def test_a_term_that_a_change_adds_starts_with_given_settings():
         assert override(TrainingConfig(), *changes, added=added).objective["symbolic"].weight == weight
 
 
+def test_settings_of_a_whole_run_say_which_terms_there_are():
+    without = {"objective.generative": None, "objective.clustering.dam": 0.0, "step1.iterations": 0}
+    run = override(TrainingConfig(), without, {"heads.starts": [], "sampler.steps": 5})
+    assert "generative" in TrainingConfig().objective and override(TrainingConfig(), to_dict(run)) == run
+
+
 def test_a_term_cannot_be_both_left_out_and_changed():
     with pytest.raises(ConfigError, match=r"training\.objective\.clustering is given twice"):
         override(TrainingConfig(), {"objective.clustering": None, "objective.clustering.tau": 1.0})

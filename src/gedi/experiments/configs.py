@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import math
 from pathlib import Path
 
 import yaml
 
 from gedi.experiments import SCALES, budget
-from gedi.experiments.image_cells import ABLATIONS, COMPARED_METHODS, ROWS, SHAPE, TITLES, ImageCell, image_cells
-from gedi.training.presets import preset
+from gedi.experiments.image_cells import ABLATIONS, COMPARED_METHODS, ROWS, TITLES, ImageCell, image_cells
 
 ROWS_OF_TABLE = {"table2": COMPARED_METHODS, "table3": ABLATIONS}
 
@@ -33,17 +31,13 @@ def files() -> dict[str, str]:
 def content(path: str, cell: ImageCell) -> str:
     """One file: its row and its command as comments, then all settings."""
     scale, name = Path(path).parent.name, Path(path).stem
-    settings = cell.settings()
-    # A term missing from the file would keep the preset's value, so terms that are left out are written as null.
-    of_preset = preset(None, n_features=math.prod(SHAPE), image_shape=SHAPE).objective
-    settings["objective"] |= {family: None for family in of_preset if family not in settings["objective"]}
     method = "" if cell.method == "gedi" else f" --method {cell.method}"
     lines = [
         f"# Table {name[len('table')]} of the paper, {ROWS[cell.row].title} on {TITLES[cell.dataset]}, scale {scale}:",
         f"# gedi fit {cell.dataset} --n-clusters {cell.n_clusters}{method} --config configs/{path} --out {name}",
         "# Made from the presets by: python -m gedi.experiments.configs configs",
     ]
-    text = yaml.safe_dump({"training": settings}, sort_keys=False, width=100, default_flow_style=None)
+    text = yaml.safe_dump({"training": cell.settings()}, sort_keys=False, width=100, default_flow_style=None)
     return "\n".join([*lines, text])
 
 

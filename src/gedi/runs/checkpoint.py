@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import torch
 from safetensors.torch import save
@@ -24,14 +24,24 @@ from gedi.errors import CheckpointError, ConfigError, RunError
 from gedi.files.reading import FAILURES, parse_json, read_json, shown
 from gedi.files.tensors import Layout, Spec, TensorFile, check_layout, open_tensors
 from gedi.files.writing import finite, write_whole
-from gedi.runs.layout import CHECKPOINT_BYTES, F32, check_values, layout_of, whole_number
-from gedi.settings import make, types_of
+from gedi.runs.layout import CHECKPOINT_BYTES, F32, check_values, layout_of
+from gedi.settings import Natural, Rule, make, types_of
 from gedi.training.recovery import RunCounters
 from gedi.training.state import Tensors, TrainState
 
 MANIFEST = "checkpoint.json"
+OWN_FILE = Rule("name a checkpoint", lambda name: bool(re.fullmatch(r"checkpoint-[0-9]{6,10}\.safetensors", name)))
 CHECKPOINTS_KEPT = 2
 T = TypeVar("T")
+
+
+@dataclass
+class Entry:
+    """A line of checkpoint.json."""
+
+    number: Natural
+    file: Annotated[str, OWN_FILE]
+    sha256: str
 
 
 class Checkpoints:
@@ -49,16 +59,14 @@ class Checkpoints:
     def save(self, tensors: Tensors, counters: dict[str, Any]) -> None:
         """Write a checkpoint; the last good one is kept until this one is on disk."""
         # Drop damaged entries: otherwise they could push out the good one that the run resumed from.
-        entries = [entry for entry in self._entries() if entry["file"] not in self.damaged] if self.exists() else []
-        number = 1 + (entries[0]["number"] if entries else 0)
+        entries = [entry for entry in self._entries() if entry.file not in self.damaged] if self.exists() else []
+        number = 1 + (entries[0].number if entries else 0)
         data = save(tensors, metadata={"counters": json.dumps(finite(counters))})
         name = f"checkpoint-{number:06d}.safetensors"
         try:
             write_whole(self.folder / name, data)
-            entries = [{"number": number, "file": name, "sha256": hashlib.sha256(data).hexdigest()}, *entries][
-                :CHECKPOINTS_KEPT
-            ]
-            write_whole(self.folder / MANIFEST, json.dumps(entries, indent=1).encode())
+            entries = [Entry(number, name, hashlib.sha256(data).hexdigest()), *entries][:CHECKPOINTS_KEPT]
+            write_whole(self.folder / MANIFEST, json.dumps([asdict(entry) for entry in entries], indent=1).encode())
         except OSError as error:
             if not self.folder.is_dir():
                 raise CheckpointError(f"{self.folder} was removed during training.") from error
@@ -66,7 +74,7 @@ class Checkpoints:
             raise CheckpointError(
                 f"The checkpoint could not be written to {self.folder} ({error.strerror}); the previous one is intact."
             ) from error
-        kept = {entry["file"] for entry in entries}
+        kept = {entry.file for entry in entries}
         for old in self.folder.glob("checkpoint-*.safetensors"):
             if old.name not in kept:
                 with suppress(OSError):  # for example, a folder of that name
@@ -102,28 +110,22 @@ class Checkpoints:
         self.skipped = []
         for entry in self._entries():
             try:
-                with open_tensors(self.folder / entry["file"], CHECKPOINT_BYTES) as file:
-                    return read(file, entry["sha256"])
+                with open_tensors(self.folder / entry.file, CHECKPOINT_BYTES) as file:
+                    return read(file, entry.sha256)
             except RunError as error:
                 self.skipped.append(str(error))
-                self.damaged.add(entry["file"])
+                self.damaged.add(entry.file)
         why = shown(" ".join(self.skipped), 300).rstrip(".")
         raise CheckpointError(f"No checkpoint in {shown(str(self.folder), 150)} is intact: {why}.")
 
-    def _entries(self) -> list[dict[str, Any]]:
+    def _entries(self) -> list[Entry]:
         path = self.folder / MANIFEST
         try:
-            entries = [
-                {"number": whole_number(e, "number", 0, 10**9), "file": str(e["file"]), "sha256": str(e["sha256"])}
-                for e in read_json(path)[:CHECKPOINTS_KEPT]
-            ]
+            return [make(Entry, line, "") for line in read_json(path)[:CHECKPOINTS_KEPT]]
         except RunError as error:
             raise CheckpointError(str(error)) from error
         except FAILURES as error:
-            raise CheckpointError(f"{shown(str(path), 150)} is not a list of checkpoints.") from error
-        if not all(re.fullmatch(r"checkpoint-[0-9]{6,10}\.safetensors", e["file"]) for e in entries):
-            raise CheckpointError(f"{shown(str(path), 150)} lists files that are not checkpoints of this run.")
-        return entries
+            raise CheckpointError(f"{shown(str(path), 150)} is not a list of this run's checkpoints.") from error
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -178,16 +179,17 @@ def fingerprint(rows: np.ndarray) -> str:
 
 def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None) -> dict[str, Any]:
     """Write a model, its settings, history and results; returns what results.json says."""
-    settings = {
-        "n_clusters": int(model.n_clusters),
-        "n_features": model.n_features,
-        "seed": model.seed,
-        "image_shape": list(model.image_shape) if model.image_shape else None,
-        "scaler": model.scaler.state(),
-        "table": None if model.table is None else model.table.state(),
-        "words": None if model.words is None else [list(places) for places in model.words],
-        "training": to_dict(model.config),
-    }
+    settings = layout.ModelSettings(
+        n_clusters=int(model.n_clusters),
+        n_features=model.n_features,
+        seed=model.seed,
+        image_shape=model.image_shape,
+        scaler=model.scaler.state(),
+        table=None if model.table is None else model.table.state(),
+        words=None if model.words is None else [list(places) for places in model.words],
+        training=model.config,
+    )
+    values = asdict(settings) | {"training": to_dict(model.config)}
     tensors = {f"net.{name}": value.contiguous() for name, value in model.net.state_dict().items()}
     tensors |= {"sampler.chains": model.chains, "sampler.low": model.box.low, "sampler.high": model.box.high}
     if model.typical is not None:
@@ -195,7 +197,7 @@ def save(model: TrainedModel, folder: Path, extra: dict[str, Any] | None = None)
     if model.typical_parts is not None:
         tensors[layout.PARTS_TENSOR] = model.typical_parts
     try:
-        replace_text(folder / CONFIG, yaml.safe_dump(settings, sort_keys=False))
+        replace_text(folder / CONFIG, yaml.safe_dump(values, sort_keys=False))
         replace_text(folder / METRICS, _json_lines(model.history))
         results = write_results(folder, model.results | (extra or {}))
         # Last, because a folder with a model counts as complete.
@@ -223,17 +225,17 @@ def load(folder: str | Path) -> TrainedModel:
             if os.path.lexists(folder / PLAN):
                 raise RunError(f"{place} holds an unfinished run: continue it with gedi resume {place}.")
             raise RunError(f"{place} is not a run folder: it has no {name}.")
-    settings, results, history = read_yaml(folder / CONFIG), _read_results(folder), _read_history(folder)
+    values, results, history = read_yaml(folder / CONFIG), _read_results(folder), _read_history(folder)
     try:
-        n_features = layout.whole_number(settings, "n_features", least=1)
-        n_clusters = layout.whole_number(settings, "n_clusters", least=1)
-        seed = layout.whole_number(settings, "seed")
-        image_shape = layout.checked_image_shape(settings["image_shape"], n_features)
-        scaler = layout.scaler_of(settings["scaler"], n_features)
-        table = layout.table_of(settings.get("table"), n_features)
-        words = layout.words_of(settings.get("words"), n_features)
-        config = layout.training_settings(settings["training"])
-        net = layout.shape_of_net(config, n_features, n_clusters, image_shape)
+        settings = layout.typed(layout.ModelSettings, values)
+        n_features, config = settings.n_features, settings.training
+        shape = (config, n_features, settings.n_clusters)
+        if settings.image_shape is not None and math.prod(settings.image_shape) != n_features:
+            raise ValueError(f"image_shape {settings.image_shape} does not have {n_features} features")
+        scaler = layout.scaler_of(settings.scaler, n_features)
+        table = layout.table_of(settings.table, n_features)
+        layout.check_words(settings.words or [], n_features)
+        net = layout.shape_of_net(*shape, settings.image_shape)
     except FAILURES as error:
         raise unreadable(folder / CONFIG, error) from error
     # Limit the file to the size that its settings imply: the library maps it before its header can be checked.
@@ -255,19 +257,19 @@ def load(folder: str | Path) -> TrainedModel:
         if not len(chains) or not bool((low <= high).all()):
             raise ValueError("its sampler has no chains, or a box with low > high")
         box = Box(low, high)
-        net = build_net(config, n_features, n_clusters, torch.Generator().manual_seed(0), box, image_shape)
+        net = build_net(*shape, torch.Generator().manual_seed(0), box, settings.image_shape)
         net.load_state_dict({name.removeprefix("net."): value for name, value in tensors.items()})
         return TrainedModel(
             net=net.eval(),
             scaler=scaler,
             config=config,
-            n_clusters=n_clusters,
-            seed=seed,
+            n_clusters=settings.n_clusters,
+            seed=settings.seed,
             chains=chains,
             box=box,
-            image_shape=image_shape,
+            image_shape=settings.image_shape,
             table=table,
-            words=words,
+            words=settings.words,
             typical=typical,
             typical_parts=typical_parts,
             results=results,

@@ -5,22 +5,24 @@ Sizes are computed on torch's meta device, which tracks shapes without allocatin
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import torch
 
 from gedi.data import Scaler, TableRecipe
 from gedi.errors import ConfigError
-from gedi.files.reading import LARGEST_INTEGER, shown
+from gedi.files.reading import shown
 from gedi.files.tensors import Spec
 from gedi.nets import GediNet
 from gedi.sampling import Box
+from gedi.settings import Count, Rule, make, types_of
 from gedi.training.build import assemble
 from gedi.training.config import TrainingConfig, from_dict
 
+T = TypeVar("T")
 NUMBERS = 2**28  # most values in a network or a replay buffer: 1 GiB each
 MODEL_BYTES = 2**31  # a network and its chains
 CHECKPOINT_BYTES = 2**34  # two states, each with four copies of the network (moments, averages) and a buffer
@@ -32,19 +34,29 @@ PARTS_TENSOR = "density.typical_parts"  # what typicality is measured by; runs s
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 
-def whole_number(settings: Mapping[str, Any], name: str, least: int = -LARGEST_INTEGER, most: int = 2**63) -> int:
-    """The whole number called ``name``, checked to lie in its range."""
-    value = settings[name]
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{name} must be a whole number from {least} to {most}, got {shown(repr(value))}")
-    return value
+IS_SHAPE = Rule("be [height, width, channels]", lambda shape: len(shape) == 3 and min(shape) > 0)
 
 
-def training_settings(values: Any) -> TrainingConfig:
-    """The typed settings under ``training`` in a YAML file."""
-    if not isinstance(values, dict):
+@dataclass(kw_only=True)
+class ModelSettings:
+    """What a model is, besides its tensors: config.yaml."""
+
+    n_clusters: Count
+    n_features: Count
+    seed: int
+    image_shape: Annotated[tuple[int, ...], IS_SHAPE] | None  # (H, W, C) of rows that are images
+    scaler: dict
+    table: list | None = None  # how rows are made from a table's columns
+    words: list | None = None  # the feature indices of every category; None for runs that were saved without them
+    training: TrainingConfig
+
+
+def typed(cls: type[T], values: Any) -> T:
+    """The YAML file of a run as a dataclass with settings under ``training``. Unknown entries are ignored."""
+    if not isinstance(values, dict) or not isinstance(values["training"], dict):
         raise ValueError("'training' is not a mapping of settings")
-    return from_dict(values)
+    known = {name: values[name] for name in types_of(cls) if name in values}
+    return make(cls, known | {"training": from_dict(values["training"])}, "")
 
 
 def scaler_of(state: Any, n_features: int) -> Scaler:
@@ -61,11 +73,11 @@ def scaler_of(state: Any, n_features: int) -> Scaler:
     return scaler
 
 
-def table_of(state: Any, n_features: int) -> TableRecipe | None:
+def table_of(state: list[Any] | None, n_features: int) -> TableRecipe | None:
     """The recipe for rows of ``n_features`` from a table's columns, None if there is no table."""
     if state is None:
         return None
-    if not isinstance(state, list) or not all(isinstance(column, dict) for column in state):
+    if not all(isinstance(column, dict) for column in state):
         raise ValueError("'table' is not a list of columns")
     table = TableRecipe.from_state(state)
     if len(table.features) != n_features:
@@ -73,27 +85,13 @@ def table_of(state: Any, n_features: int) -> TableRecipe | None:
     return table
 
 
-def words_of(value: Any, n_features: int) -> list[list[int]] | None:
-    """The feature indices of every category; None for runs that were saved without them."""
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(places, list) for places in value):
+def check_words(value: list[Any], n_features: int) -> None:
+    """Refuse categories that are not lists of their own features."""
+    if not all(isinstance(places, list) for places in value):
         raise ValueError("'words' is not a list of lists")
     known = [place for places in value for place in places]
     if any(type(place) is not int or not 0 <= place < n_features for place in known) or len({*known}) < len(known):
         raise ValueError(f"'words' must name each of the {n_features} features at most once, by its index")
-    return value
-
-
-def checked_image_shape(value: Any, n_features: int) -> tuple[int, ...] | None:
-    """(H, W, C) of rows that are images, None for other rows."""
-    if value is None:
-        return None
-    if not isinstance(value, list) or len(value) != 3 or not all(type(n) is int and n > 0 for n in value):
-        raise ValueError(f"image_shape is not [height, width, channels]: {shown(repr(value))}")
-    if math.prod(value) != n_features:
-        raise ValueError(f"image_shape {value} does not have {n_features} features")
-    return tuple(value)
 
 
 # -- sizes ------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from gedi.errors import RunError
 from gedi.files.reading import FAILURES, read_yaml, shown, unreadable
 from gedi.files.writing import replace_text
 from gedi.runs.folder import PLAN
-from gedi.runs.layout import training_settings
-from gedi.settings import Count, Minutes, Outliers, Rule, Seed, make, types_of
+from gedi.runs.layout import typed
+from gedi.settings import Count, Minutes, Outliers, Rule, Seed
 from gedi.training.config import TrainingConfig, to_dict, with_iterations
 from gedi.training.hardware import Hardware
 
@@ -91,7 +91,6 @@ class Plan:
         if not isinstance(values, dict) or not values.keys() >= NEEDED:
             raise RunError(f"{shown(str(path), 150)} is not the plan of a run.")
         try:
-            values["training"] = training_settings(values["training"])
-            return make(cls, {name: values[name] for name in types_of(cls) if name in values}, "")
+            return typed(cls, values)
         except FAILURES as error:
             raise unreadable(path, error) from error

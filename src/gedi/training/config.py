@@ -258,6 +258,7 @@ def override(
     """A copy of ``config`` with changes, nested or by dotted path; names, types and ranges are checked.
 
     Later changes win. A term that gets another kind is replaced, with the defaults of that kind; None removes a term.
+    A change that has every group of settings, as the file of a run has, also says which terms there are.
     ``added`` holds settings, by family, that a term starts with if a change adds it.
 
     >>> override(TrainingConfig(), {"sampler.steps": 5, "dam": {"steps": 2}}).sampler.steps
@@ -267,6 +268,8 @@ def override(
     terms: dict[str, Any] = {family: asdict(term) for family, term in config.objective.items()}
     for change in changes:
         given = _nested(change, "training.")
+        if given.keys() >= settings.types_of(TrainingConfig).keys():
+            terms.clear()
         objective = settings.read(dict, given.pop("objective", {}), "training.objective")
         _set(config, given, "training.")
         for family, values in objective.items():
