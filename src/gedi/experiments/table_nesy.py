@@ -30,6 +30,7 @@ PAPER_VARIANTS = ("without GEDI", "without constraint", "with constraint")  # th
 EM_ALONE, EM_LEARNED, FROM_RANDOM = "EM alone", "EM + constraint without GEDI's terms", "random start"
 NESY_CONTROLS = (EM_ALONE, EM_LEARNED, FROM_RANDOM)  # ours: they separate what the start does from what training does
 MANY_TRIPLETS = 10_000  # triplets: from here on, the laptop scale has three seeds unless the user chooses
+FIRST_SEEDS = {("laptop", 100): 10}  # by scale and triplets, where choices were made on seeds 0 to 4
 SMOKE_TRIPLETS, SMOKE_TRAIN = 40, 1_200  # of scikit-learn's 8x8 digits, which need no download
 
 
@@ -83,7 +84,8 @@ NOTES = {
         *ALWAYS,
         *OURS,
         "We tuned the number of micro-clusters, and of attempts to name them, with other settings: on the test set for "
-        "seed 0, and on the digits that the start gives the training images for seeds 0 to 4.",
+        "seed 0, and on the digits that the start gives the training images for seeds 0 to 4. For N = 100, where most "
+        "was tuned, the seeds of this table are others: 10 to 14.",
     ],
     "paper": ALWAYS,
 }
@@ -110,7 +112,8 @@ class AdditionCell(Cell):
 def addition_cells(budget: Budget, n: int, variant: str) -> list[AdditionCell]:
     """The cells of one entry of the table, one per seed."""
     dataset = "digits" if budget.scale == "smoke" else "addition"
-    cell = AdditionCell(dataset, 10, preset=budget.scale, variant=variant, rows=3 * n)
+    first = FIRST_SEEDS.get((budget.scale, n), 0)
+    cell = AdditionCell(dataset, 10, seed=first, preset=budget.scale, variant=variant, rows=3 * n)
     own = replace(budget, rows=None, iterations=None)  # the cell's config sets both
     return cells_of(own, cell, laptop_seeds=3 if n >= MANY_TRIPLETS else None)
 
