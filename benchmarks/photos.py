@@ -11,8 +11,6 @@ are used only after the fit. Adds a line to results/laptop/photos.json and draws
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from machine import RESULTS, arguments, origin, write
 
 from gedi import data as gedi_data
 from gedi import runs
+from gedi.cli import main as main_of_gedi
 from gedi.data import Dataset
 from gedi.evaluation import clustering_scores, knn_accuracy, linear_probe
 from gedi.experiments.cell_fits import kmeans_labels
@@ -56,9 +55,9 @@ SUPERCLASSES = np.array([
 
 
 def fit(data: str, seed: int, run: Path, *flags: str) -> TrainedModel:
-    """A fit by the command line; the flags say for how long."""
-    command = ["fit", data, "--n-clusters", str(CLUSTERS[data]), "--seed", str(seed)]
-    subprocess.run([sys.executable, "-m", "gedi", *command, "--out", str(run), *flags], check=True)
+    """A fit by the command line, in this process, which may have terms of its own; the flags say for how long."""
+    if main_of_gedi(["fit", data, "--n-clusters", str(CLUSTERS[data]), "--seed", str(seed), "--out", str(run), *flags]):
+        raise SystemExit(f"The fit of {data} failed.")
     return runs.load(run)
 
 
@@ -72,8 +71,13 @@ def classes(data: str, part: Dataset) -> np.ndarray:
     return SUPERCLASSES[part.y] if data == "cifar100" else part.y
 
 
-def measured(data: str, model: TrainedModel, seed: int, picture: Path | None = None) -> dict[str, Any]:
-    """Clusters, representation, density and samples of a fit, and k-means of the pixels beside it."""
+def measured(
+    data: str, model: TrainedModel, seed: int, picture: Path | None = None, *, fresh: np.ndarray | None = None
+) -> dict[str, Any]:
+    """Clusters, representation, density and samples of a fit, and k-means of the pixels beside it.
+
+    ``fresh`` are images to judge in place of the model's own samples from new chains.
+    """
     train, test = splits(data)
     y, y_test = classes(data, train), classes(data, test)
     x, x_test = (part.x.reshape(len(part.x), -1) for part in (train, test))
@@ -81,7 +85,7 @@ def measured(data: str, model: TrainedModel, seed: int, picture: Path | None = N
     h, h_test = model.represent(x), model.represent(x_test)
     assert test.image_shape is not None and train.image_shape is not None
     images = CellData(train.x.reshape(-1, *train.image_shape), test.x.reshape(-1, *test.image_shape), y_test)
-    samples = drawn(cell, model, images)
+    samples = drawn(cell, model, images) | ({} if fresh is None else {"fresh": fresh})
     if picture is not None:
         save(
             image_panels({"samples": samples["fresh"][:IMAGES_SHOWN], "test images": images.x_test[:IMAGES_SHOWN]}),

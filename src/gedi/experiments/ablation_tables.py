@@ -39,6 +39,7 @@ VARIANTS = (
     "density frozen after step 1",
     "two encoders",
     "no DAM",
+    "with DAM",
     "with L_NF",
     "no neighbours",
     "Sinkhorn instead of the prior",
@@ -76,7 +77,8 @@ def table_parts(request: Request) -> Outcome:
             "'full' is the default for the data's shape; every other variant changes one part of it. '(as full)' means "
             "that this default already lacks the part, so the variant is the same fit.",
             "no density: no generative term, no step 1 and no walks, so there is no log p. no DAM: no walks, neither "
-            "as views nor as a start; augmentation is unchanged. no neighbours: both views are of the row itself, and "
+            "as views nor as a start; augmentation is unchanged. with DAM: the ends of walks are views and judge "
+            "candidates, also where the default has none. no neighbours: both views are of the row itself, and "
             "the cut of the neighbour graph does not compete; candidates are still judged by pairs of neighbours.",
             "density frozen after step 1: the density has its own encoder, because step 2 would change a shared one. "
             "Compare it with 'two encoders', where the density keeps learning.",
@@ -140,6 +142,13 @@ CONDITIONS: dict[str, Cell] = {
     "moons in 20 columns": Cell("moons", 2, columns=20),
     "circles in 10 columns": Cell("circles", 2, columns=10),
     "circles in 20 columns": Cell("circles", 2, columns=20),
+    "moons, 70 % and 30 %, in 10 columns": Cell("moons", 2, weights=(0.7, 0.3), columns=10),
+    "three rings in 10 columns": Cell("rings", 3, columns=10),
+    "three rings in 20 columns": Cell("rings", 3, columns=20),
+    "two spirals in 10 columns": Cell("spirals", 2, columns=10),
+    "two spirals in 20 columns": Cell("spirals", 2, columns=20),
+    "smile in 20 columns": Cell("smile", 4, columns=20),
+    "five blobs in 20 columns": Cell("blobs", 5, columns=20),
 }
 BASE = {"moons": 5, "circles": 5}  # conditions with more seeds at the laptop scale
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from gedi.experiments.landscapes import PANELS, fill_row
 from gedi.experiments.table1 import TWO_SHAPES
 from gedi.experiments.tabulate import (
     DENSITY,
+    HEADINGS,
     METHOD_NAMES,
     NOTE_JEM,
     Entry,
@@ -42,6 +43,13 @@ ABLATED = {
     "no NF": RANDOM_HEADS,
     "no NF, no step 1": f"{RANDOM_HEADS} + no step 1",
     "no NF, 2 encoders": f"{RANDOM_HEADS} + two encoders",
+}
+# Without step 1 or a shared encoder, the clusters' encoder trains for fewer iterations. These controls make up for it.
+LONG = f"{RANDOM_HEADS} + long step 2"
+CONTROLS = {
+    "no NF, no step 1, long": f"{LONG} + no step 1",
+    "no NF, 2 encoders, long": f"{LONG} + two encoders",
+    "no NF, no density, long": f"{LONG} + no density",
 }
 NOTE_RANDOM = (
     "GEDI is our default without starts: cluster heads begin at random, as in the paper, and the one with the lowest "
@@ -85,7 +93,7 @@ def fig_steps(request: Request) -> Outcome:
     notes = [
         NOTE_RANDOM,
         NOTE_JEM,
-        "JEM and SwAV have no DAM: one fit per seed, drawn as a horizontal line.",
+        "JEM and SwAV have no DAM: one fit per seed, drawn as a dashed line.",
         "The paper prints this figure without numbers; the value at T = 10 is in its Table 1.",
     ]
     title = "NMI against the number of DAM steps T, on moons and circles"
@@ -93,14 +101,19 @@ def fig_steps(request: Request) -> Outcome:
 
 
 def fig_ablation(request: Request) -> Outcome:
-    """The paper's four variants against T."""
-    curves = {
-        (data, label): Cell(data, 2, variant=variant) for data in TWO_SHAPES for label, variant in ABLATED.items()
-    }
+    """The paper's four variants against T, and controls."""
+    curves = {}
+    for data in TWO_SHAPES:
+        curves |= {(data, label): Cell(data, 2, variant=variant) for label, variant in ABLATED.items()}
+        longest = max(_steps(request.budget))
+        curves |= {(data, label): Cell(data, 2, variant=v, dam_steps=longest) for label, v in CONTROLS.items()}
     notes = [
         NOTE_RANDOM,
         "'no NF' is this default, which has no L_NF; 'with L_NF' adds it, as in the paper's GEDI. 'no step 1': without "
         "step 1. '2 encoders': with a separate encoder for the energy.",
+        "'long': without step 1, or with an encoder of their own, clusters train an encoder for the iterations of step "
+        "2 only. Here step 2 has the iterations of both steps, so that the encoder is trained for as long as in 'no "
+        "NF'. 'no density': neither log p nor walks. These controls have one T, and are drawn as dashed lines.",
         "The paper prints this figure without numbers. It finds that DAM helps more with larger T, that it needs step "
         "1, and that one encoder does better than two on circles.",
     ]
@@ -142,23 +155,26 @@ def _curves(
 ) -> Outcome:
     """Curves by panel and label, and the paper's numbers: (T, NMI) by panel and label.
 
-    A method without DAM has the same cells at every T.
+    A method without DAM has the same cells at every T, and so has a cell with a T of its own.
     """
-    steps = request.budget.dam_steps or paper.FIGURE_STEPS
+    steps = _steps(request.budget)
     marks = {row: mark for row, mark in (printed or {}).items() if mark[0] in steps}
     panels = list(dict.fromkeys(panel for panel, _ in curves))
 
     def text(results: Results, row: Entry, t: int) -> str:
         if row in marks:
             return f"{marks[row][1]:.2f}" if t == marks[row][0] else ""
-        return mean_std(results.groups[*row, t])
+        return mean_std(results.groups[*row, t]) if curves[row].dam_steps in (None, t) else ""
+
+    def at_most_steps(score: str) -> Callable[[Results, Entry], str]:
+        return lambda results, row: "" if row in marks else mean_std(results.groups[*row, max(steps)], score)
 
     return tabulate(
         request,
         title,
         parts=("panel", "curve", "T"),
         cells={
-            (*row, t): replace(cell, dam_steps=t) if cell.method == "gedi" else cell
+            (*row, t): replace(cell, dam_steps=cell.dam_steps or t) if cell.method == "gedi" else cell
             for row, cell in curves.items()
             for t in steps
         },
@@ -167,10 +183,16 @@ def _curves(
             "panel": part(0),
             "curve": part(1),
             **{f"T = {t}": lambda results, row, t=t: text(results, row, t) for t in steps},
+            **{f"{HEADINGS[score]}, T = {max(steps)}": at_most_steps(score) for score in ("ami", "ari")},
         },
         notes=notes,
         draw=lambda results: _draw_curves(title, panels, results, marks),
     )
+
+
+def _steps(budget: Budget) -> Sequence[int]:
+    """The values of T."""
+    return budget.dam_steps or paper.FIGURE_STEPS
 
 
 # ---- pictures ----
@@ -205,8 +227,9 @@ def _draw_curves(
         for k, (label, curve) in enumerate(mine.items()):
             # Shifted slightly along T, so that curves at the same height stay visible.
             offset = 0.06 * (k - (len(mine) - 1) / 2)
-            has_dam = any(cell.dam_steps for t in curve for cell in results.cells[panel, label, t])
-            handles[label] = _draw_curve(axes, curve, k, offset, "-" if has_dam else "--")
+            lowest, *_, highest = curve
+            varies = results.cells[panel, label, lowest] != results.cells[panel, label, highest]
+            handles[label] = _draw_curve(axes, curve, k, offset, "-" if varies else "--")
         for (where, label), (t, nmi) in marks.items():
             if where == panel:
                 (handles[label],) = axes.plot(t, nmi, "*", markersize=13, markerfacecolor="none", color="black")

@@ -58,6 +58,12 @@ def no_dam(config: TrainingConfig) -> None:
     _without_start(config, "walks")
 
 
+def with_dam(config: TrainingConfig) -> None:
+    """Walks as views, if there are none; where data have many columns, the default has none."""
+    clustering = _term(config, "clustering")
+    config.objective["clustering"] = replace(clustering, dam=clustering.dam or clustering.weight)
+
+
 def no_neighbours(config: TrainingConfig) -> None:
     """Both views are of the row itself, and no start comes from neighbours."""
     config.augment.neighbours = 0
@@ -122,6 +128,12 @@ def short_step2(config: TrainingConfig) -> None:
     config.step2.iterations, config.step2.learning_rate = min(150, config.step2.iterations), 3e-4
 
 
+def long_step2(config: TrainingConfig) -> None:
+    """A step 2 as long as both steps, to its last iteration: for fits whose step 1 does not train the clusters."""
+    config.step2.iterations += config.step1.iterations
+    config.step2.settle = 0.0
+
+
 def _term(config: TrainingConfig, family: str) -> Any:
     """The term of a family that a variant changes."""
     if family not in config.objective:
@@ -141,6 +153,7 @@ VARIANT_CHANGES: dict[str, Change] = {
     "two encoders": two_encoders,
     "one encoder": one_encoder,
     "no DAM": no_dam,
+    "with DAM": with_dam,
     "no NF": no_nf,  # this and the next two: the paper's ablation (Sec. 5.1), by the names in its figure
     "no NF, no step 1": lambda config: ablate(config, "no NF + no step 1"),
     "no NF, 2 encoders": lambda config: ablate(config, "no NF + two encoders"),
@@ -157,6 +170,7 @@ VARIANT_CHANGES: dict[str, Change] = {
     "prior on a sphere": prior_on_sphere,
     "weights 1": equal_weights,
     "short step 2": short_step2,
+    "long step 2": long_step2,  # before a change that removes step 1
     "no step 1": no_step1,
 }
 

@@ -174,10 +174,13 @@ class Denoising(Generative):
         return Mixture(n_features, self.base, self.components) if self.base else None
 
     def losses(self, views: Views) -> dict[str, Loss]:
-        x = views.x[: max(1, MOST_NUMBERS // (views.x.shape[1] * views.processes))]
-        density = views.net.density
+        density, x = views.net.density, self.some_rows(views)
         error = denoising_error(lambda x: density.live_score(x, views.apply), x, views.data_noise, views.noise)
         return {"denoising": Loss(views.gather(error.reshape(1)).mean(), self.weight)}
+
+    def some_rows(self, views: Views) -> torch.Tensor:
+        """As many rows of the batch as one update takes."""
+        return views.x[: max(1, MOST_NUMBERS // (views.x.shape[1] * views.processes))]
 
 
 @dataclass

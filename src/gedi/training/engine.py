@@ -299,7 +299,8 @@ class Engine:
         h = self.apply(self.state.net.encoder, torch.cat(views))
         if self.world.size == 1:
             return h
-        return torch.cat([self.world.gather(part) for part in h.split(len(views[0]))])
+        by_process = self.world.gather(h).unflatten(0, (self.world.size, len(views), -1))  # in one exchange
+        return by_process.transpose(0, 1).flatten(0, 2)
 
     def of_all(self, function: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """Apply a function to all rows, in blocks that fit into a forward pass."""
