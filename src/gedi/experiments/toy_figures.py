@@ -52,8 +52,9 @@ CONTROLS = {
     "no NF, no density, long": f"{LONG} + no density",
 }
 NOTE_RANDOM = (
-    "GEDI is our default without starts: cluster heads begin at random, as in the paper, and the one with the lowest "
-    "smoothed objective is kept. A start could solve the data by itself and hide the effect of T."
+    "GEDI is our default without starts: cluster heads begin at random, as in the paper, and the one whose clusters "
+    "are left unexplained the least by pairs of views is kept. A start could solve the data by itself and hide the "
+    "effect of T."
 )
 
 
