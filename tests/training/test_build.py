@@ -1,5 +1,6 @@
 """Building a run: lengths come from the data, weights from the generator."""
 
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -9,9 +10,11 @@ import torch
 from gedi.objectives.symbolic import constraint_change
 from gedi.settings import types_of
 from gedi.training import build
-from gedi.training.build import assemble, build_net, enough_rows, fill_from_data, prepare, resolution
+from gedi.training.build import assemble, build_net, enough_rows, fill_from_data, prepare, spacing
 from gedi.training.config import NetConfig, TrainingConfig, override
 from gedi.training.encoder_registry import ENCODERS
+from gedi.training.engine import Engine
+from gedi.training.presets import preset
 
 OPEN = ("net.frequency", "sampler.noise", "sampler.final_noise", "sampler.data_noise", "dam.radius", "augment.noise")
 
@@ -23,22 +26,41 @@ def at(config, path):
 
 @pytest.mark.parametrize("factor", [0.01, 3.0, 1000.0])
 def test_resolution_scales_with_the_data(blobs, factor):
-    assert resolution(blobs * factor) == pytest.approx(factor * resolution(blobs), rel=1e-4)
+    before, after = spacing(blobs), spacing(blobs * factor)
+    assert after.resolution == pytest.approx(factor * before.resolution, rel=1e-4)
+    assert after.sparsity == pytest.approx(before.sparsity, rel=1e-4)
 
 
 def test_resolution_is_a_neighbour_distance_per_dimension():
     line = np.arange(1000, dtype=np.float64)[:, None]
-    assert resolution(line) == pytest.approx(5.0)  # on a line, ten neighbours are five on each side
-    assert resolution(np.hstack([line] * 4)) == pytest.approx(5.0)
+    assert spacing(line).resolution == pytest.approx(5.0)  # on a line, ten neighbours are five on each side
+    assert spacing(np.hstack([line] * 4)).resolution == pytest.approx(5.0)
 
 
 def test_rows_without_a_scale_get_a_usable_one():
-    assert resolution(np.zeros((50, 3))) > 0
+    assert spacing(np.zeros((50, 3))).resolution > 0
+
+
+def test_waves_are_slower_only_if_some_rows_are_much_sparser_than_the_rest():
+    rng = np.random.default_rng(0)
+    dense, sparse = 0.02 * rng.standard_normal((900, 2)), 4 + rng.standard_normal((100, 2))
+    assert spacing(dense).sparsity == 1.0  # the rows at its edge are a few times sparser
+    ready = prepare(np.vstack([dense, sparse]), preset("smoke", n_features=2), 2)
+    assert ready.sparsity > 10
+    frequencies = [
+        Engine(replace(ready, sparsity=ratio), seed=0).state.net.encoder.linears[0].weight.detach().norm(dim=1)
+        for ratio in (1.0, ready.sparsity)
+    ]
+    ratios = frequencies[0] / frequencies[1]
+    assert ratios[0] == pytest.approx(1.0) and ratios[-1] == pytest.approx(ready.sparsity, rel=1e-3)
+    assert bool((ratios.diff() > 0).all())
+    given = override(preset("smoke", n_features=2), {"net.frequency": 3.0})
+    assert prepare(np.vstack([dense, sparse]), given, 2).sparsity == 1.0  # a frequency that was asked for is kept
 
 
 def test_every_open_length_is_set_from_the_resolution(blobs):
     assert all(at(TrainingConfig(), path) is None for path in OPEN)
-    config, unit = fill_from_data(TrainingConfig(), blobs), resolution(blobs)
+    config, unit = fill_from_data(TrainingConfig(), blobs), spacing(blobs).resolution
     assert [at(config, path) for path in OPEN] == pytest.approx(
         [0.3 / (unit * 2**0.5), 3 * unit, 0.75 * unit, 0.75 * unit, unit, unit]
     )

@@ -91,6 +91,12 @@ TWO_TERMS = {"objective.generative.kind": "denoising", "objective.generative.com
 OWN = np.random.default_rng(1).normal([-3.0, 20.0], [2.0, 0.5], (501, 2))  # terms of log p of training rows
 
 
+def test_samples_start_from_the_mixture_if_training_moved_no_chains(blobs, tiny):
+    model = fit_prepared(prepare(blobs, override(tiny(), TWO_TERMS), 2), seed=0)
+    without = replace(model, chains=model.chains[:0])  # they are few, so samples from them would repeat each other
+    assert np.array_equal(without.sample(20, seed=3, steps=2), model.sample(20, seed=3, steps=2, fresh=True))
+
+
 @pytest.fixture
 def judge(fitted, monkeypatch):
     """A function: typicality of rows whose terms of log p are these, for training rows with terms ``own``."""

@@ -73,6 +73,9 @@ class Encoder(nn.Module):
     is_exact: ClassVar[bool] = True  # pad passes to that size, so that a row's output does not depend on its batch
     input_gradient: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
 
+    def slow_waves(self, ratio: float) -> None:
+        """Slow down some of the waves, if there are any, the slowest by ``ratio``."""
+
 
 class MLPEncoder(Encoder):
     """Plain MLP for rows (Appendix G: two hidden layers of 100 neurons).
@@ -108,6 +111,17 @@ class MLPEncoder(Encoder):
             if not first.weight.is_meta:  # on the meta device, drawing would import torch's compiler
                 nn.init.normal_(first.weight, std=frequency)
             nn.init.uniform_(first.bias, 0.0, 2 * math.pi)
+
+    @torch.no_grad()
+    def slow_waves(self, ratio: float) -> None:
+        """Divide the frequencies of a first layer of waves by 1 to ``ratio``, evenly on a logarithmic scale.
+
+        Rows that are many wavelengths apart have nothing in common for the layers above. If the data have regions that
+        are much sparser than the rest, no single frequency suits all of them.
+        """
+        if ratio > 1 and isinstance(self.activations[0], Sine):
+            weight = cast("nn.Linear", self.linears[0]).weight
+            weight /= torch.logspace(0, math.log10(ratio), len(weight), device=weight.device)[:, None]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for linear, norm, activation in zip(self.linears, self.norms, self.activations, strict=True):

@@ -68,6 +68,11 @@ class GediNet(nn.Module):
         """The encoder of the energy; shared with the clusters unless there are two."""
         return self.encoder if self.own_energy_encoder is None else self.own_energy_encoder
 
+    def slow_waves(self, ratio: float) -> None:
+        """Slow down some of the waves of every encoder, the slowest by ``ratio``."""
+        for encoder in {self.encoder, self.energy_encoder}:
+            encoder.slow_waves(ratio)
+
     def energy(self, x: torch.Tensor) -> torch.Tensor:
         """u^T enc(x), one value per sample (Sec. 3.1)."""
         return self.energy_head(self.energy_encoder(x)).squeeze(1)

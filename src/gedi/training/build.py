@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +27,8 @@ from gedi.training.config import TrainingConfig
 from gedi.training.encoder_registry import ENCODERS, check_encoder, threads_for, width_of
 
 ALWAYS_ENOUGH, LOOKS = 100_000, 4  # see `enough_rows`
-RESOLUTION_ROWS = 5_000  # most rows that the resolution is measured on
+SPACING_ROWS = 5_000  # most rows that `spacing` looks at
+FEW, MUCH_SPARSER = 0.05, 5.0  # see `Spacing.sparsity`
 DEQUANTISE = 0.15  # standard deviation of the noise on categories, in scaled units
 
 
@@ -47,6 +48,7 @@ class Prepared:
     typical: torch.Tensor | None = None  # scaled rows that gaps of new ones are filled from, if the table has gaps
     base: Mixture | None = None  # the fitted part of a density that has one
     plain: Rows | None = None  # the rows without the noise on categories: as new rows come; None: there is no noise
+    sparsity: float = 1.0  # the slowest waves of the encoder's first layer are this many times slower than the fastest
 
 
 def prepare(
@@ -78,14 +80,17 @@ def prepare(
     plain = rows if words else None
     if words:
         rows = dequantised(rows, words)
-    config = fill_from_data(config, rows, image_shape)
+    space = spacing(rows) if has_open_lengths(config) else None
+    sparsity = space.sparsity if space is not None and has_open_frequency(config) else 1.0
+    config = fill_from_data(config, rows, image_shape, space)
     box = (-1.0, 1.0) if config.scaling == "pixels" else None
     augment = row_augmentation(config.augment, rows, image_shape, box=box, words=words)
     base, density = None, density_of(config.objective)
     if density is not None:
         with threads_for(config.net):
             base = density.fit_base(rows, config.sampler.data_noise or 0.0)
-    return Prepared(config, scaler, rows, augment, n_clusters, image_shape, grouped, words, table, typical, base, plain)
+    of_data = image_shape, grouped, words, table, typical, base, plain, sparsity
+    return Prepared(config, scaler, rows, augment, n_clusters, *of_data)
 
 
 def dequantised(rows: Rows, words: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -112,30 +117,54 @@ def enough_rows(x: np.ndarray, config: TrainingConfig) -> np.ndarray:
     return x[np.sort(np.random.default_rng(0).choice(len(x), most, replace=False))]
 
 
-def resolution(x: np.ndarray | Rows) -> float:
-    """Length per dimension at which the data still show structure: the median 10th-neighbour distance / sqrt(d).
+class Spacing(NamedTuple):
+    """How far rows are from their 10th neighbours, per dimension (distance / sqrt(d))."""
 
-    Finer samplers and walks waste steps; coarser ones blur the structure of the data.
-    """
-    rows = np.asarray(x[:: math.ceil(len(x) / RESOLUTION_ROWS)])
-    typical = float(np.median(nearest_neighbours(rows, 10).distances[:, -1])) / math.sqrt(x.shape[1])
-    return typical if typical > 1e-6 else 0.05  # mostly identical rows define no scale
+    resolution: float  # the median: finer samplers and walks waste steps; coarser ones blur the structure of the data
+    sparsity: float  # how many times further apart the `FEW` sparsest rows are, if that is `MUCH_SPARSER`; otherwise 1
+
+
+def spacing(x: np.ndarray | Rows) -> Spacing:
+    """Measured on some of the rows."""
+    rows = np.asarray(x[:: math.ceil(len(x) / SPACING_ROWS)])
+    distances = nearest_neighbours(rows, 10).distances[:, -1]
+    typical, sparse = float(np.median(distances)), float(np.quantile(distances, 1 - FEW))
+    resolution = typical / math.sqrt(x.shape[1])
+    if resolution <= 1e-6:
+        return Spacing(0.05, 1.0)  # mostly identical rows define no scale
+    return Spacing(resolution, sparse / typical if sparse > MUCH_SPARSER * typical else 1.0)
+
+
+def has_open_frequency(config: TrainingConfig) -> bool:
+    """Whether the encoder has waves whose frequency depends on the data."""
+    return ENCODERS[config.net.encoder].has_waves and config.net.frequency is None
+
+
+def has_open_lengths(config: TrainingConfig) -> bool:
+    """Whether any length depends on the data."""
+    sampler = config.sampler
+    lengths = [sampler.noise, sampler.final_noise, sampler.data_noise, config.dam.radius, config.augment.noise]
+    return None in lengths or has_open_frequency(config)
 
 
 def fill_from_data(
-    config: TrainingConfig, x: np.ndarray | Rows, image_shape: tuple[int, ...] | None = None
+    config: TrainingConfig,
+    x: np.ndarray | Rows,
+    image_shape: tuple[int, ...] | None = None,
+    space: Spacing | None = None,
 ) -> TrainingConfig:
-    """A copy of ``config`` with unset lengths filled in from the data's resolution, and ``flip`` from its symmetry."""
+    """A copy of ``config`` with unset lengths filled in from the data's resolution, and ``flip`` from its symmetry.
+
+    ``space`` is that of the rows, if it is known.
+    """
     config = copy.deepcopy(config)
     net, sampler, dam, augment = config.net, config.sampler, config.dam, config.augment
     if augment.flip is None:
         augment.flip = image_shape is not None and is_mirrored(x, image_shape)
-    lengths = [sampler.noise, sampler.final_noise, sampler.data_noise, dam.radius, augment.noise]
-    has_waves = ENCODERS[net.encoder].has_waves
-    if None not in lengths and not (has_waves and net.frequency is None):
+    if not has_open_lengths(config):
         return config
-    unit = resolution(x)
-    if has_waves and net.frequency is None:
+    unit = (space or spacing(x)).resolution
+    if has_open_frequency(config):
         net.frequency = 0.3 / (unit * math.sqrt(x.shape[1]))
     # Chains that start from data move within its blur; others have a long way to go, in steps that get shorter.
     first, last, blur = (0.15, 0.15, 3.0) if sampler.from_data == 1 else (3.0, 0.75, 1.0)

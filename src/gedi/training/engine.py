@@ -12,7 +12,6 @@ import torch
 
 from gedi.data.neighbours import main_directions
 from gedi.data.scaled_rows import joined
-from gedi.nets.mixture import Mixture
 from gedi.objectives.generative import denoising_error, density_of
 from gedi.objectives.term import Loss, temperature, trains_clusters
 from gedi.objectives.views import Views
@@ -58,14 +57,14 @@ class Engine:
         self.journal = Journal(hooks, is_main=self.world.is_main)
         self.guard = Guard(self.config.guard)
         self.pairs_of_neighbours: dict[int, np.ndarray] = {}  # by the seed of the rows: see `neighbour_pairs`
-        self.state = self._new_state(ready.base)
+        self.state = self._new_state(ready)
         self.recovery = Recovery(self.state, self.guard, self.journal, self.world, hooks, seed=seed)
         self.recovery.resume(self.config, rows=len(self.x))
         self.journal.open()
         if self.world.size > 1:  # another process may die at any time, so there is always a checkpoint
             self.recovery.save_if_due(stage_ended=True)
 
-    def _new_state(self, base: Mixture | None) -> TrainState:
+    def _new_state(self, ready: Prepared) -> TrainState:
         config, world = self.config, self.world
         generator = torch.Generator().manual_seed(self.seed)
         # Processes share one generator for what they must agree on, and each has its own for noise.
@@ -73,8 +72,9 @@ class Engine:
         noise = generator if alone else torch.Generator(world.device).manual_seed(mixed_seed(self.seed, 0, world.rank))
         box = box_around(self.x, config)
         net = build_net(config, self.x.shape[1], self.n_clusters, generator, box, self.image_shape)
-        if base is not None:
-            net.density.get_submodule("base").load_state_dict(base.state_dict())
+        net.slow_waves(ready.sparsity)
+        if ready.base is not None:
+            net.density.get_submodule("base").load_state_dict(ready.base.state_dict())
         if world.size > 1:  # the same seed need not give the same weights on machines that round differently
             net.load_state_dict(world.from_main(net.state_dict))
         net = net.to(world.device)

@@ -201,9 +201,10 @@ class TrainedModel:
         return self._chunks(x, lambda rows: -self._frozen.score(rows).norm(dim=1))
 
     def sample(self, n: int, *, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
-        """``n`` samples of p_Psi: exact draws if it has them, or the training's chains after ``steps`` Langevin steps.
+        """``n`` samples of p_Psi: exact draws if it has them, or chains after ``steps`` Langevin steps.
 
-        With ``fresh``, new chains start from the density's mixture, or uniformly in the box.
+        Chains continue those of training. If training used none, or with ``fresh``, new ones start from the density's
+        mixture; without a mixture, those of ``fresh`` start uniformly in the box.
         """
         if n < 1:
             raise DataError(f"The number of samples must be at least 1, got {n}.")
@@ -225,10 +226,14 @@ class TrainedModel:
         return np.stack([self.rows_of(state) for state in states], axis=1)
 
     def _starts(self, n: int, generator: torch.Generator, fresh: bool) -> torch.Tensor:
-        if not fresh:
-            return self.chains[torch.randint(len(self.chains), (n,), generator=generator)]
-        drawn = self._frozen.density.first_draws(n, generator)
-        return self.box.uniform(n, generator) if drawn is None else drawn
+        trained = density_of(self.config.objective)
+        if fresh or (trained is not None and not trained.needs_samples):
+            drawn = self._frozen.density.first_draws(n, generator)
+            if drawn is not None:
+                return drawn
+        if fresh:
+            return self.box.uniform(n, generator)
+        return self.chains[torch.randint(len(self.chains), (n,), generator=generator)]
 
     def _move(self, chains: torch.Tensor, steps: int, generator: torch.Generator) -> torch.Tensor:
         with threads_for(self.config.net):
