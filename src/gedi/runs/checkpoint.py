@@ -163,7 +163,7 @@ class ExpectedCheckpoint:
         check_layout(found, expected)
 
     def _state_layout(self, found: Layout, counters: Mapping[str, Any], prefix: str) -> dict[str, Spec]:
-        """The tensors of one packed state; those of the optimiser are complete for each weight, or absent."""
+        """The tensors of one packed state; each weight has all of its optimiser tensors or none."""
         state, weights = self.state, self.state.net.state_dict()
         chains, heads = state.buffer.chains, state.net.clusters
         expected = {"buffer": Spec(chains.dtype, (len(chains) * self.processes, *chains.shape[1:]))}

@@ -24,7 +24,7 @@ NEGLIGIBLE, MORE = 0.06, 1.5  # below this unexplained share, candidates with th
 ROUNDING = 0.002  # unexplained shares that differ by less count as about the same
 PER_NAT = 10.0  # a nat of held-out likelihood per value counts as much as a factor e^10 in the unexplained share
 CLEARLY = 0.75  # if only neighbours judge, a cut of their graph must win by this factor: it optimises just that
-NEARLY, HARDLY = 1.03, 0.002  # heads are as good as the best up to this factor on its objective, plus this
+NEARLY, HARDLY = 1.03, 0.002  # a head counts as good as the best if its objective is at most NEARLY x best + HARDLY
 HEAD = "a head"  # the name of the best head among the candidates
 
 

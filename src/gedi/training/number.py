@@ -71,7 +71,7 @@ class Number:
     def in_words(self) -> str:
         """One sentence for the user."""
         second = "" if self.runner_up is None else f"; the runner-up is {self.runner_up}"
-        halves = f"two halves of the data agree by {self.agreement:.0%}"
+        halves = f"{self.agreement:.0%} agreement between two halves of the data"
         if self.sure == UNCLEAR:
             return f"found no clear clusters; using {self.chosen} ({halves}){second}"
         return f"found {self.chosen} clusters ({self.sure}: {halves}){second}"
