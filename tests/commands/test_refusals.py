@@ -78,7 +78,7 @@ def test_an_existing_run_folder_is_refused_and_left_as_it_was(refused, home, tmp
         (["--method", "swaw"], "swav"),
         (["--seed", "-1"], "--seed: must not be negative, got -1"),
         (["--seed", "1.5"], "--seed: must be a whole number, got '1.5'"),
-        (["--seed", 2**32], "--seed: must not be above 2,147,483,648"),
+        (["--seed", 2**32], "--seed: must be at most 2,147,483,648"),
         (["--outliers", 1], "--outliers: must be at least 0 and below 1"),
         (["--save-every", "nan"], "--save-every: must be a number"),
         (["--timeout", 0], "--timeout: must be positive"),
