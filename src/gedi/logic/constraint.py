@@ -95,7 +95,7 @@ class Constraint:
             return cls.from_dimacs(path, method=method)
         if path.suffix in PROBLOG:
             return cls.from_problog(path, method=method)
-        formula, variables = read_constraint(path)
+        formula, variables = read_constraint(read_text(path))
         return cls(formula, variables=variables, method=method)
 
     def __repr__(self) -> str:
