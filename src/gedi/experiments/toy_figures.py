@@ -46,7 +46,7 @@ ABLATED = {
 }
 # Without step 1 or a shared encoder, the clusters' encoder trains for fewer iterations. These controls make up for it.
 LONG = f"{RANDOM_HEADS} + long step 2"
-CONTROLS = {
+FIGURE_CONTROLS = {
     "no NF, no step 1, long": f"{LONG} + no step 1",
     "no NF, 2 encoders, long": f"{LONG} + two encoders",
     "no NF, no density, long": f"{LONG} + no density",
@@ -106,7 +106,7 @@ def fig_ablation(request: Request) -> Outcome:
     for data in TWO_SHAPES:
         curves |= {(data, label): Cell(data, 2, variant=variant) for label, variant in ABLATED.items()}
         longest = max(_steps(request.budget))
-        curves |= {(data, label): Cell(data, 2, variant=v, dam_steps=longest) for label, v in CONTROLS.items()}
+        curves |= {(data, label): Cell(data, 2, variant=v, dam_steps=longest) for label, v in FIGURE_CONTROLS.items()}
     notes = [
         NOTE_RANDOM,
         "'no NF' is this default, which has no L_NF; 'with L_NF' adds it, as in the paper's GEDI. 'no step 1': without "

@@ -12,7 +12,7 @@ from gedi.errors import warn_user
 from gedi.progress import Progress
 from gedi.settings import NotNegative, Rule
 from gedi.training.guard import GuardWarning
-from gedi.training.state import LINES, NUMBERS
+from gedi.training.state import LINES, ONLY_NUMBERS
 
 
 class Log(Protocol):
@@ -43,7 +43,7 @@ class Hooks:
     should_stop: Callable[[], bool] = lambda: False  # called after every iteration
 
 
-COUNTS = Rule("hold the counts of stages", lambda stages: all(map(NUMBERS.allows, stages.values())))
+COUNTS = Rule("hold the counts of stages", lambda stages: all(map(ONLY_NUMBERS.allows, stages.values())))
 
 
 @dataclass(kw_only=True)
@@ -51,9 +51,9 @@ class JournalCounters:
     """A `Journal` in a checkpoint."""
 
     history: Annotated[list, LINES]
-    values: Annotated[dict, NUMBERS]
+    values: Annotated[dict, ONLY_NUMBERS]
     stages: Annotated[dict, COUNTS]
-    seconds: Annotated[dict, NUMBERS]
+    seconds: Annotated[dict, ONLY_NUMBERS]
     elapsed: NotNegative
 
 
