@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gedi import runs
-from gedi.data import files
+from gedi.data import arrays
 from gedi.errors import DataError
 from gedi.explore.uploads import rows_of
 
@@ -203,7 +203,7 @@ def test_an_unknown_experiment_is_refused_with_the_nearest(refused):
 
 
 def test_a_bad_row_far_down_leaves_no_output_behind(refused, home, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(arrays, "BLOCK_ROWS", 4)
     (tmp_path / "rows.csv").write_text("1.0,2.0\n" * 9 + "1.0,inf\n")
     assert "row 9, column 1" in refused("predict", home / "run", "rows.csv", "--out", "p.csv")
 
