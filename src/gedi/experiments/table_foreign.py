@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gedi.data import known_datasets, load
+from gedi.data.augment import LUMINANCE
 from gedi.evaluation.ood import auroc
 from gedi.experiments import Outcome, Request
 from gedi.experiments.cell_fits import SCORED, flat, measure_cell, of_representation, some
@@ -16,7 +17,6 @@ from gedi.experiments.tabulate import Text, mean_std, part, tabulate
 from gedi.training.model import TrainedModel
 
 PATCH = 7  # pixels: the side of the patches that are shuffled
-LUMINANCE = (0.299, 0.587, 0.114)
 FOREIGN_SCORES = {"log p": "log_p", "mixture alone": "mixture", "energy alone": "energy", "typicality": "typicality"}
 
 
