@@ -246,7 +246,7 @@ def _draw_curves(
 def _draw_curve(axes: Axes, curve: dict[int, dict[str, float]], index: int, offset: float, style: str) -> Any:
     places = [t + offset for t in curve]
     low, middle, high = ([score[name] for score in curve.values()] for name in ("min", "mean", "max"))
-    colour, marker = plots.colour_of(index), plots.MARKERS[index % len(plots.MARKERS)]
+    colour, marker = plots.colour(index), plots.MARKERS[index % len(plots.MARKERS)]
     axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
     (line,) = axes.plot(places, middle, color=colour, marker=marker, markersize=5, linestyle=style, clip_on=False)
     return line
