@@ -60,6 +60,7 @@ Share = Annotated[float, Rule("lie between 0 and 1", lambda value: 0 <= value <=
 Seed = Annotated[Natural, at_most(2**31)]
 Minutes = Annotated[Positive, at_most(10**6)]
 Seconds = Annotated[NotNegative, at_most(10**7)]
+SAVE_EVERY = 30.0  # seconds between checkpoints
 Outliers = Annotated[float, Rule("be at least 0 and below 1", lambda share: 0 <= share < 1)]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Protocol
 
 from gedi.errors import warn_user
 from gedi.progress import Progress
-from gedi.settings import NotNegative, Rule
+from gedi.settings import SAVE_EVERY, NotNegative, Rule
 from gedi.training.guard import GuardWarning
 from gedi.training.state import LINES, ONLY_NUMBERS
 
@@ -39,7 +39,7 @@ class Hooks:
     progress: Callable[[Progress], None] | None = None  # called after every iteration
     log: Log | None = None
     checkpoints: CheckpointStore | None = None  # where the run saves its state, and resumes from
-    save_every: float = 30.0  # seconds between checkpoints
+    save_every: float = SAVE_EVERY
     should_stop: Callable[[], bool] = lambda: False  # called after every iteration
 
 
