@@ -59,10 +59,12 @@ def cases() -> dict[str, dict[str, Any]]:
     add("preset toy", "moons", {})
     add("preset rows", "rows", {})
     add("preset digits", "digits", {})
+    add("preset grey", "grey", {})
     add("preset images", "pictures", {"net.representation": 8})
     add("preset smoke", "moons", {}, preset="smoke")
     add("preset smoke, images", "pictures", {}, preset="smoke")
     add("preset paper", "moons", {}, preset="paper")
+    add("preset paper-jem", "moons", {"step2.iterations": 0}, preset="paper-jem", method="jem")
     for name in ("svhn", "cifar10", "cifar100", "mnist"):
         data = "grey" if name == "mnist" else "pictures"
         narrow = {"net.representation": 8, "net.embedding": 8, "sampler.steps": 2, "dam.steps": 2}

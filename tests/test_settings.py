@@ -26,6 +26,7 @@ class Group:
     maybe: Positive | None = None
     choice: Literal["left", "right", "both"] = "left"
     several: tuple[int, ...] = (1,)
+    chosen: tuple[Literal["left", "right"], ...] = ()
     pair: tuple[float, float] = (0.0, 1.0)
     few: Annotated[Count, at_most(10)] = 1
     share: Share = 0.5
@@ -39,7 +40,6 @@ class Group:
         ("real", 3, 3.0),
         ("real", np.float32(0.5), 0.5),
         ("real", "1e-3", 1e-3),
-        ("real", float("inf"), float("inf")),
         ("switch", True, True),
         ("text", "no", "no"),
         ("maybe", None, None),
@@ -66,6 +66,9 @@ def test_what_fits_a_type_is_taken_as_that_type(name, given, expected):
         ("real", "warm", "g.real must be a number, got 'warm'."),
         ("real", "inf", "g.real must be a number, got 'inf'."),
         ("real", float("nan"), "g.real must be a number, got nan."),
+        ("real", float("inf"), "g.real must be a number, got inf."),
+        ("real", "1e999", "g.real must be a number, got '1e999'."),
+        ("whole", -(2**63), "g.whole must be a whole number, got -9223372036854775808."),
         ("real", 10**400, "g.real must be a number, got 1000"),
         ("switch", 1, "g.switch must be true or false, got 1."),
         ("switch", "yes", "g.switch must be true or false, got 'yes'."),
@@ -77,13 +80,15 @@ def test_what_fits_a_type_is_taken_as_that_type(name, given, expected):
         ("several", "[5]", "g.several must be a list of at most 64 whole numbers, got '[5]'."),
         ("several", [1, 2.5], "g.several must be a list of at most 64 whole numbers, got [1, 2.5]."),
         ("several", [1] * 65, "g.several must be a list of at most 64 whole numbers, got [1, 1, 1, 1, 1, 1, ...]."),
+        ("chosen", ["up"], "g.chosen must be a list of at most 64 of these: left, right, got ['up']."),
         ("pair", [0.1], "g.pair must be a list of 2 numbers, got [0.1]."),
         ("maybe", 0, "g.maybe must be positive, got 0.0."),
         ("few", 0, "g.few must be positive, got 0."),
-        ("few", 11, "g.few must not be above 10, got 11."),
+        ("few", 11, "g.few must be at most 10, got 11."),
         ("share", 1.5, "g.share must lie between 0 and 1, got 1.5."),
         ("even", [2, 3], "g.even must hold even numbers, got (2, 3)."),
         ("chioce", 1, "There is no setting g.chioce; the nearest is g.choice."),
+        ("zzz", 1, "There is no setting g.zzz."),
     ],
 )
 def test_what_does_not_fit_is_one_sentence_with_name_expectation_and_value(name, given, message):

@@ -40,7 +40,7 @@ from gedi.commands.report import run_explore, run_report
 from gedi.commands.terminal import err, leave, say
 from gedi.errors import ConfigError, GediError
 from gedi.experiments import EXPERIMENTS, SCALES
-from gedi.settings import AUTO, types_of
+from gedi.settings import AUTO, SAVE_EVERY, types_of
 from gedi.training.hardware import Hardware
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS
@@ -54,7 +54,7 @@ RUN = "folder of a trained run"
 SKIP = "leave out image files that cannot be read, instead of stopping"
 SEED_HELP = "whole number; the same seed gives the same result (default: 0)"
 PRESET = "named settings (default: chosen from the data's shape)"
-SAVE_EVERY = "time between checkpoints (default: 30)"
+SAVE_HELP = "time between checkpoints (default: %(default)g)"
 START = "start with: gedi demo, or: gedi fit rows.csv --out my-run"
 
 
@@ -121,7 +121,7 @@ def build_parser() -> Parser:
     run = fit.add_argument_group("run")
     run.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
     run.add_argument("--resume", action="store_true", help="resume RUN if it exists, or start it")
-    run.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=SAVE_EVERY)
+    run.add_argument("--save-every", type=seconds, default=SAVE_EVERY, metavar="SECONDS", help=SAVE_HELP)
     run.add_argument("--tensorboard", action="store_true", help="also write RUN/tensorboard (pip install tensorboard)")
     hardware_flags(fit, Hardware(device="auto"))
     expert = fit.add_argument_group("expert")
@@ -131,7 +131,7 @@ def build_parser() -> Parser:
 
     resume = command("resume", run_resume, "resume a run exactly where it stopped", "gedi resume my-run")
     resume.add_argument("model", metavar="RUN", help="folder of a run that was stopped")
-    resume.add_argument("--save-every", type=seconds, default=30.0, metavar="SECONDS", help=SAVE_EVERY)
+    resume.add_argument("--save-every", type=seconds, default=SAVE_EVERY, metavar="SECONDS", help=SAVE_HELP)
     hardware_flags(resume, None)
 
     example = "gedi predict run rows.csv --out p.csv"

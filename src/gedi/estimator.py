@@ -212,7 +212,7 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
 
         Higher is more typical; 0 is the most. Each term counts by its distance from its median over the training rows,
         in standard deviations. It is the score for foreign images: these may have a higher log p than your own.
-        Methods without a density have no typicality, nor have runs saved before gedi 0.2.0: this raises a RunError.
+        Raises a RunError for methods without a density and for runs saved before gedi 0.2.0.
         """
         return self._model().typicality(self._rows(X))
 

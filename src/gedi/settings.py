@@ -1,11 +1,13 @@
 """Settings are dataclasses: a field's type says what it takes, its `Rule` what range, its comment what it means.
 
 `read` turns plain data (from YAML, JSON or Python) into such a type, and refuses everything else in one sentence that
-names the setting, what was given and what is expected. Nothing is guessed: text is not a number, and 1 is not true.
+names the setting, what was given and what is expected. Nothing is guessed: 1 is not true, and text is not a number,
+except a decimal that YAML 1.1 reads as text, such as 1e-3.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import reprlib
 import types
@@ -20,6 +22,8 @@ from gedi.errors import ConfigError, nearest
 T = TypeVar("T")
 AUTO = "auto"  # the number of clusters is chosen from the data
 MOST_ENTRIES = 64  # of a list
+LARGEST_INTEGER = 2**63  # smaller integers are safe in every library underneath
+BELOW = {int: LARGEST_INTEGER, float: math.inf}  # what numbers must stay below
 DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 # What messages call a type, and which values are accepted for it.
 TYPES: dict[Any, tuple[str, type]] = {
@@ -41,7 +45,7 @@ class Rule:
 
 
 def at_most(limit: int) -> Rule:
-    return Rule(f"not be above {limit:,}", lambda value: value <= limit)
+    return Rule(f"be at most {limit:,}", lambda value: value <= limit)
 
 
 Count = Annotated[int, Rule("be positive", lambda value: value > 0)]
@@ -56,6 +60,7 @@ Share = Annotated[float, Rule("lie between 0 and 1", lambda value: 0 <= value <=
 Seed = Annotated[Natural, at_most(2**31)]
 Minutes = Annotated[Positive, at_most(10**6)]
 Seconds = Annotated[NotNegative, at_most(10**7)]
+SAVE_EVERY = 30.0  # seconds between checkpoints
 Outliers = Annotated[float, Rule("be at least 0 and below 1", lambda share: 0 <= share < 1)]
 
 
@@ -71,7 +76,7 @@ def make(cls: type[T], values: Mapping[str, Any], prefix: str) -> T:
     known = types_of(cls)
     for name in values:
         if name not in known:
-            raise unknown("setting", prefix + name, (prefix + other for other in known))
+            raise unknown("setting", name, known, prefix)
     made = cls(**{name: read(known[name], value, prefix + name) for name, value in values.items()})
     check_ranges(made, prefix)
     return made
@@ -114,10 +119,11 @@ def _check_range(kind: Any, value: Any, where: str) -> None:
             raise ConfigError(f"{where} must {rule.words}, got {value}.")
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> ConfigError:
+def unknown(what: str, name: str, known: Iterable[str], prefix: str = "") -> ConfigError:
     """The error for a name that does not exist, with the one that was probably meant."""
     near = nearest(name, known)
-    return ConfigError(f"There is no {what} {name[:150]}{'' if near is None else f'; the nearest is {near}'}.")
+    hint = "" if near is None else f"; the nearest is {prefix}{near}"
+    return ConfigError(f"There is no {what} {prefix}{name[:150]}{hint}.")
 
 
 def _parts(kind: Any) -> tuple[Any, bool, tuple[Rule, ...]]:
@@ -141,10 +147,10 @@ def _converted(kind: Any, value: Any) -> Any:
         if isinstance(value, str) and value in inner:
             return value
     elif kind is float and isinstance(value, str) and DECIMAL.fullmatch(value):  # YAML 1.1 reads 1e-3 as text
-        return float(value)
+        return _converted(float, float(value))
     elif kind in TYPES:
         fits = isinstance(value, TYPES[kind][1]) and isinstance(value, bool) == (kind is bool)
-        if fits and value == value:  # NaN is not
+        if fits and (kind not in BELOW or abs(kind(value)) < BELOW[kind]):  # NaN is not
             return kind(value)
     elif kind is Any or isinstance(value, kind):
         return value
@@ -158,6 +164,8 @@ def _in_words(kind: Any) -> str:
         return " or ".join(filter(None, (", ".join(inner[:-1]), inner[-1])))
     if get_origin(kind) is tuple:
         count = f"at most {MOST_ENTRIES}" if inner[-1] is ... else len(inner)
+        if get_origin(inner[0]) is Literal:
+            return f"a list of {count} of these: {', '.join(get_args(inner[0]))}"
         return f"a list of {count} {_in_words(inner[0]).removeprefix('a ')}s"
     kind = dict if is_dataclass(kind) else kind
     return TYPES[kind][0] if kind in TYPES else str(kind)

@@ -21,7 +21,7 @@ import gedi as package
 from gedi import GEDI, runs
 from gedi.cli import build_parser, main
 from gedi.commands import catalogue
-from gedi.data import files
+from gedi.data import arrays
 from gedi.training.methods import METHODS
 from gedi.training.presets import PRESETS
 
@@ -298,7 +298,7 @@ def test_a_setting_may_come_before_the_data(home, tmp_path, gedi, tiny):
 
 
 def test_predict_in_blocks_agrees_with_predict_at_once(home, tmp_path, gedi, monkeypatch, x):
-    monkeypatch.setattr(files, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(arrays, "BLOCK_ROWS", 7)
     model = runs.load(home / "run")
     np.save(tmp_path / "rows.npy", x)
     assert gedi("predict", home / "run", tmp_path / "rows.npy", "--out", tmp_path / "p.npz", "--embed") == 0

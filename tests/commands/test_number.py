@@ -11,7 +11,7 @@ from gedi.training import number
 @pytest.mark.parametrize("flag", [[], ["--n-clusters", "auto"]])
 def test_a_fit_without_a_number_finds_it_and_says_how_sure_it_is(gedi, home, tiny, tmp_path, capsys, flag):
     assert gedi("fit", home / "rows.csv", *flag, "--out", tmp_path / "run", *tiny) == 0
-    assert "found 2 clusters (clear: two halves of the data agree by 100%)" in capsys.readouterr().err
+    assert "found 2 clusters (clear: 100% agreement between two halves of the data)" in capsys.readouterr().err
     told = json.loads((tmp_path / "run" / "results.json").read_text())
     assert told["n_clusters"] == 2 and told["number"]["chosen"] == 2 and told["number"]["sure"] == "clear"
     assert list(told["number"]["curve"]) == ["2"] and told["number"]["runner_up"] is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gedi import runs
-from gedi.data import files
+from gedi.data import arrays
 from gedi.errors import DataError
 from gedi.explore.uploads import rows_of
 
@@ -78,7 +78,7 @@ def test_an_existing_run_folder_is_refused_and_left_as_it_was(refused, home, tmp
         (["--method", "swaw"], "swav"),
         (["--seed", "-1"], "--seed: must not be negative, got -1"),
         (["--seed", "1.5"], "--seed: must be a whole number, got '1.5'"),
-        (["--seed", 2**32], "--seed: must not be above 2,147,483,648"),
+        (["--seed", 2**32], "--seed: must be at most 2,147,483,648"),
         (["--outliers", 1], "--outliers: must be at least 0 and below 1"),
         (["--save-every", "nan"], "--save-every: must be a number"),
         (["--timeout", 0], "--timeout: must be positive"),
@@ -203,7 +203,7 @@ def test_an_unknown_experiment_is_refused_with_the_nearest(refused):
 
 
 def test_a_bad_row_far_down_leaves_no_output_behind(refused, home, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(arrays, "BLOCK_ROWS", 4)
     (tmp_path / "rows.csv").write_text("1.0,2.0\n" * 9 + "1.0,inf\n")
     assert "row 9, column 1" in refused("predict", home / "run", "rows.csv", "--out", "p.csv")
 

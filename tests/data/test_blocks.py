@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gedi.data import check_rows, files, load, stream
+from gedi.data import arrays, check_rows, load, stream
 from gedi.errors import DataError
 
 rng = np.random.default_rng(0)
@@ -17,7 +17,7 @@ IMAGES = rng.integers(0, 256, (53, 4, 4, 3), dtype=np.uint8)
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch, tmp_path):
     """Pretend that ten rows are many."""
-    monkeypatch.setattr(files, "BLOCK_ROWS", 10)
+    monkeypatch.setattr(arrays, "BLOCK_ROWS", 10)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -103,7 +103,7 @@ def test_names_come_in_blocks_too():
 
 @pytest.mark.parametrize(("width", "rows"), [(1, 10), (2**22, 1), (2**40, 1)])
 def test_wide_rows_make_small_blocks(width, rows):
-    assert files.block_rows(width) == rows
+    assert arrays.block_rows(width) == rows
 
 
 def test_an_empty_array_says_so(tmp_path):

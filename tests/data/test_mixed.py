@@ -247,9 +247,9 @@ def test_a_column_that_holds_something_else_is_refused(tmp_path, frame, trained)
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_blocks_are_the_rows_of_the_whole_table_with_their_ids(tmp_path, trained, monkeypatch, keep):
-    from gedi.data import files
+    from gedi.data import arrays
 
-    monkeypatch.setattr(files, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(arrays, "BLOCK_ROWS", 7)
     parts = list(stream(tmp_path / "train.csv", table=trained, keep=keep).parts)
     assert len(parts) == 6 and list(parts[0].beside) == (list(ROWS) if keep else ["id"])
     assert np.array_equal(np.concatenate([part.x for part in parts]), load(tmp_path / "train.csv", table=trained).x)
@@ -257,9 +257,9 @@ def test_blocks_are_the_rows_of_the_whole_table_with_their_ids(tmp_path, trained
 
 
 def test_a_stream_of_plain_numbers_survives_a_word_further_down(tmp_path, monkeypatch):
-    from gedi.data import files
+    from gedi.data import arrays
 
-    monkeypatch.setattr(files, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(arrays, "BLOCK_ROWS", 7)
     lines = [f"{i * i},{i % 5}" for i in range(N)]
     (tmp_path / "train.csv").write_text("\n".join(["a,b", *lines]))
     recipe = load(tmp_path / "train.csv").table

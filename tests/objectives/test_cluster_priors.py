@@ -1,4 +1,4 @@
-"""Assignments by k-means, the prior on clusters that needs no Sinkhorn-Knopp, and how clusterings are judged."""
+"""The prior on clusters that needs no Sinkhorn-Knopp, and how clusterings are judged."""
 
 import math
 
@@ -7,16 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.cluster import KMeans as SklearnKMeans
 from torch.autograd import gradcheck
 
 from gedi.objectives.clustering import (
     agreement,
     cluster_log_probs,
-    clustering_loss,
     entropy,
     invariance_loss,
-    kmeans_partition,
     marginal,
     marginal_kl,
     prior_clustering_loss,
@@ -37,85 +34,6 @@ def log_probs(n=30, c=4, seed=0, tau=1.0):
 def certain(labels, c):
     """log p of predictions that are all but certain."""
     return cluster_log_probs(torch.nn.functional.one_hot(labels, c).double(), tau=0.01)
-
-
-def blobs(per_blob=20, seed=0):
-    centres = 10 * torch.eye(3, dtype=torch.float64)
-    truth = torch.arange(3).repeat_interleave(per_blob)
-    return centres[truth] + torch.randn(3 * per_blob, 3, generator=gen(seed), dtype=torch.float64), truth
-
-
-def inertia(z, result):
-    return float(((z - result.assignments @ result.centres) ** 2).sum())
-
-
-# k-means
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_kmeans_finds_separated_blobs(seed):
-    z, truth = blobs(seed=seed)
-    assignments = kmeans_partition(z, z[::20]).assignments
-    table = assignments.T @ torch.nn.functional.one_hot(truth).double()
-    assert sorted(table.flatten().tolist()) == [0.0] * 6 + [20.0] * 3
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 999), n=st.integers(10, 60), c=st.integers(1, 5))
-def test_kmeans_equals_sklearns_from_the_same_start(seed, n, c):
-    z = torch.randn(n, 3, generator=gen(seed), dtype=torch.float64)
-    start = z[torch.randperm(n, generator=gen(seed + 1))[:c]]
-    ours = kmeans_partition(z, start, iterations=300)
-    theirs = SklearnKMeans(c, init=start.numpy(), n_init=1, max_iter=300, tol=0, algorithm="lloyd").fit(z.numpy())
-    assert np.array_equal(ours.assignments.argmax(1).numpy(), theirs.labels_)
-    assert np.allclose(ours.centres.numpy(), theirs.cluster_centers_)
-
-
-def test_kmeans_never_gets_worse_with_more_iterations():
-    z = torch.randn(200, 5, generator=gen(), dtype=torch.float64)
-    values = [inertia(z, kmeans_partition(z, z[:6], iterations=k)) for k in (0, 1, 2, 5, 20, 100)]
-    assert values == sorted(values, reverse=True)
-    assert values[-1] < values[0]
-
-
-def test_kmeans_assignments_are_one_hot_and_go_into_the_clustering_loss():
-    z, _ = blobs()
-    q = kmeans_partition(z.requires_grad_(), z[::20]).assignments
-    assert torch.equal(q.sum(1), torch.ones(60).double()) and set(q.unique().tolist()) == {0.0, 1.0}
-    assert not q.requires_grad
-    assert clustering_loss(q, certain(q.argmax(1), 3)) < 1e-6
-
-
-def test_kmeans_keeps_the_numbers_of_its_start():
-    z, _ = blobs()
-    first = kmeans_partition(z, z[[40, 0, 20]])
-    again = kmeans_partition(z + 0.1 * torch.randn(60, 3, generator=gen(5)), first.centres)
-    assert torch.equal(first.assignments, again.assignments)
-
-
-def test_an_empty_cluster_takes_the_farthest_point():
-    z = torch.tensor([[0.0], [0.2], [0.1], [5.0]])
-    result = kmeans_partition(z, torch.tensor([[0.0], [100.0]]))
-    assert result.assignments.argmax(1).tolist() == [0, 0, 0, 1]
-
-
-def test_kmeans_takes_equal_points_and_refuses_too_few():
-    assert torch.isfinite(kmeans_partition(torch.ones(5, 2), torch.ones(3, 2)).centres).all()
-    with pytest.raises(ValueError, match="3 clusters need at least as many embeddings, got 2"):
-        kmeans_partition(torch.ones(2, 2), torch.ones(3, 2))
-
-
-def test_kmeans_far_from_the_origin_is_not_confused_by_rounding():
-    z = blobs()[0].float() / 10
-    near, far = (kmeans_partition(z + shift, z[::20] + shift).assignments for shift in (0.0, 1000.0))
-    assert torch.equal(near, far)
-
-
-def test_autocast_does_not_reach_the_distances():
-    z = torch.randn(300, 8, generator=gen(), dtype=torch.float32)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = kmeans_partition(z, z[:10])
-    assert torch.equal(inside.centres, kmeans_partition(z, z[:10]).centres)
 
 
 # The prior on clusters

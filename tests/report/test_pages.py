@@ -95,10 +95,8 @@ def test_the_number_of_clusters_found_is_shown_with_its_runner_up(moons_run, cop
     (run / "results.json").write_text(json.dumps(results | {"number": number}))
     assert report(run) == 0
     page = own_part(text_of(run / "report.html"))
-    assert (
-        "<strong>2 clusters</strong>, but is not sure (two halves of the rows agree by 70%); the runner-up is 3."
-        in page
-    )
+    agreement = "70% agreement between two halves of the rows"
+    assert f"<strong>2 clusters</strong>, but is not sure ({agreement}); the runner-up is 3." in page
     assert 'data-chart="number"' in page and 'data-chart="number"' not in text_of(moons_run / "report.html")
 
 

@@ -7,7 +7,7 @@ from gedi import GEDI
 from gedi.training import start as starts
 from gedi.training.build import prepare
 from gedi.training.engine import Engine
-from gedi.training.start import STARTS, find_start, graph_of, some_places, tightest_kmeans
+from gedi.training.start import STARTS, find_start, graph_of, kmeans_from, some_places, tightest_kmeans
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,22 @@ def test_fewer_nodes_than_clusters_and_equal_rows_are_survived():
 def test_kmeans_never_asks_for_more_centres_than_rows():
     labels, centres = tightest_kmeans(np.array([[0.0], [1.0]]), 5, seed=0)
     assert sorted(labels) == [0, 1] and len(centres) == 2
+
+
+def test_kmeans_from_given_centres_keeps_their_order_and_type_and_can_be_repeated():
+    truth, rng = np.repeat([2, 0, 1], 400), np.random.default_rng(0)
+    x = (10 * np.eye(3)[truth] + rng.normal(size=(1200, 3))).astype(np.float32)
+    labels, centres = kmeans_from(x, x[[400, 800, 0]])
+    assert np.array_equal(labels, truth) and centres.dtype == np.float32
+    x = rng.normal(size=(20_000, 8)).astype(np.float32)  # enough for several threads
+    first, *again = (kmeans_from(x, x[:10]) for _ in range(5))
+    assert all(np.array_equal(one, two) for other in again for one, two in zip(first, other, strict=True))
+
+
+def test_an_empty_cluster_takes_the_farthest_row():
+    labels, _ = kmeans_from(np.array([[0.0], [0.2], [0.1], [5.0]]), np.array([[0.0], [100.0]]))
+    assert labels.tolist() == [0, 0, 0, 1]
+    assert np.array_equal(kmeans_from(np.ones((5, 2)), np.ones((3, 2)))[1], np.ones((3, 2)))
 
 
 def test_an_outlier_is_not_the_cheapest_cut(strips):

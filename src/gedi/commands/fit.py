@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gedi.runs import Plan
     from gedi.training.build import Prepared
     from gedi.training.config import TrainingConfig
+    from gedi.training.world import World
 
 # What a resumed run must keep, and what messages call it.
 KEPT_BY_RESUME = {"data": "data set", "label_column": "--label-column", "drop": "--drop", "raw": "--raw"}
@@ -113,11 +114,9 @@ def _fit(args: argparse.Namespace, folder: Path, begun: Plan | None, *, is_new: 
     if is_new:
         plan.write(folder)  # from here on the run can be resumed
     ready = loaded.prepared(plan)
-    if is_new:
-        if line := groups_line(config.objective):
-            say(err, line)
-        plan, ready = _timed(folder, plan, ready, given=len(rows))
-    _train(folder, plan, loaded, ready, args.save_every)
+    if is_new and (line := groups_line(config.objective)):
+        say(err, line)
+    _train(folder, plan, loaded, ready, args.save_every, timed=is_new)
 
 
 def _say_how_read(data: Dataset) -> None:
@@ -178,13 +177,15 @@ def _continue_run(folder: Path, plan: Plan, loaded: Loaded, found: tuple[str, st
     runs.check_resumable(folder, plan.settings, *shape, processes=plan.hardware.processes)
     with runs.locked(folder) if is_first_process() else nullcontext():
         ready = loaded.prepared(plan)
-        if plan.minutes and plan.iterations is None:  # killed before its time budget was turned into iterations
-            plan, ready = _timed(folder, plan, ready, given=len(loaded.rows))
-        _train(folder, plan, loaded, ready, save_every)
+        # Timed if it was killed before its time budget was turned into iterations.
+        _train(folder, plan, loaded, ready, save_every, timed=bool(plan.minutes and plan.iterations is None))
 
 
-def _train(folder: Path, plan: Plan, loaded: Loaded, ready: Prepared, save_every: float) -> None:
-    """Train, which every process of a run does; then the first one saves the model and writes the report."""
+def _train(folder: Path, plan: Plan, loaded: Loaded, ready: Prepared, save_every: float, *, timed: bool) -> None:
+    """Train, which every process of a run does; then the first one saves the model and writes the report.
+
+    ``timed``: first, say what the run will cost.
+    """
     from gedi import runs
     from gedi.evaluation import label_scores
     from gedi.report.rerun import from_here
@@ -196,6 +197,8 @@ def _train(folder: Path, plan: Plan, loaded: Loaded, ready: Prepared, save_every
 
     data, rows, _ = loaded
     world = World(plan.hardware)
+    if timed:
+        plan, ready = _timed(folder, plan, ready, world, given=len(rows))
     world.launch()
     err.quiet = out.quiet = not world.is_main
     about = {"data": data.name, "method": plan.method, "hardware": asdict(plan.hardware)}
@@ -274,7 +277,7 @@ def _config_file(path: str | None) -> dict[str, Any]:
     return changes
 
 
-def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Plan, Prepared]:
+def _timed(folder: Path, plan: Plan, ready: Prepared, world: World, *, given: int) -> tuple[Plan, Prepared]:
     """Say what training on ``given`` rows will cost; with a time budget, plan the iterations that fit in it."""
     from gedi.training.config import with_iterations
     from gedi.training.cost import estimate, iterations_in_words
@@ -284,9 +287,8 @@ def _timed(folder: Path, plan: Plan, ready: Prepared, *, given: int) -> tuple[Pl
     say(err, "timing a few iterations, to say how long training will take")
     what = _size(ready, given)
     # Several processes connect later; until then the trial runs in this one, on the CPU.
-    world = World(plan.hardware) if plan.hardware.processes == 1 else World(alone=True)
     try:
-        cost = estimate(ready, world)
+        cost = estimate(ready, world if plan.hardware.processes == 1 else World(alone=True))
     except DivergedError as error:
         if plan.minutes:
             raise ConfigError(

@@ -22,7 +22,8 @@ PART = Rule("lie in (0, 1]", lambda part: 0 < part <= 1)
 STRETCH = 4 / 3  # largest aspect ratio of a window; the smallest is its inverse
 HALF_TURN = Rule("lie between 0 and 0.5", lambda turn: 0 <= turn <= 0.5)
 # Luminance and the two axes of colour, from red, green and blue.
-YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
+LUMINANCE = (0.299, 0.587, 0.114)
+YIQ = (LUMINANCE, (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
 
 
 @dataclass

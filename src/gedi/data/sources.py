@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pooch
 
-from gedi.data import files, mixed, official, pictures, streaming, tables, toys
+from gedi.data import arrays, mixed, official, pictures, streaming, tables, toys
 from gedi.data.dataset import Dataset
 from gedi.data.mixed import TableBlock
 from gedi.data.table_recipe import TableRecipe
@@ -111,7 +111,7 @@ def load(
     if not path.exists():
         raise _not_found(data, path)
     if path.suffix.lower() not in tables.TABLE_SUFFIXES:
-        return _subset(files.read(path, split), n, seed)
+        return _subset(arrays.read(path, split), n, seed)
     if table is not None:
         wanted = replace(wanted, features=[column.name for column in table.used])
         return _subset(mixed.read_by_recipe(path, wanted, table), n, seed)
@@ -143,20 +143,20 @@ def stream(
         images: dict[str, Any] = {"size": size, "channels": channels, "skip_broken": skip_broken}
         named = {"split": split, "seed": seed, "label_column": label_column, "drop": drop}
         whole = load(data, **named, **images, as_values=as_values)
-        return Stream(whole.name, map(TableBlock, files.array_blocks(whole.x)), whole.files)
+        return Stream(whole.name, map(TableBlock, arrays.array_blocks(whole.x)), whole.files)
     if path.suffix.lower() not in tables.TABLE_SUFFIXES:
         if keep:
             raise DataError(f"{data} has no named columns to keep: leave out --keep.")
-        return Stream(path.stem, map(TableBlock, files.read_blocks(path, split)))
+        return Stream(path.stem, map(TableBlock, arrays.read_blocks(path, split)))
     if table is not None:
         wanted = Wanted(label_column, [column.name for column in table.used], drop)
-        file, rows = tables.open_table(path, wanted), files.block_rows(len(table.features))
+        file, rows = tables.open_table(path, wanted), arrays.block_rows(len(table.features))
         return Stream(path.stem, mixed.recipe_blocks(file, wanted, table, rows, keep=keep))
     if keep:
         raise DataError(f"The run does not know the columns of its training table, so those of {data} cannot be kept.")
     wanted = Wanted(label_column, columns, drop, raw=True)
     file = tables.open_table(path, wanted)
-    return Stream(path.stem, mixed.plain_blocks(file, file.choose(wanted), wanted, files.block_rows(len(file.names))))
+    return Stream(path.stem, mixed.plain_blocks(file, file.choose(wanted), wanted, arrays.block_rows(len(file.names))))
 
 
 def data_dir() -> Path:
@@ -182,7 +182,7 @@ def _image_set(name: str) -> DatasetInfo:
         if there is not None:
             return DatasetInfo(name, "images", where, True, there.count())
         with streaming.open_numpy(path) as archive:  # the array of labels is small
-            return DatasetInfo(name, "images", where, True, len(files.archive_array(archive, "y_train", path)))
+            return DatasetInfo(name, "images", where, True, len(arrays.archive_array(archive, "y_train", path)))
     except DataError:
         return DatasetInfo(name, "images", where, False, None)
 
@@ -229,7 +229,7 @@ def _digits() -> Dataset:
 def _named_images(name: str, split: str) -> Dataset:
     path = data_dir() / f"{name}.npz"
     if path.is_file():
-        content = files.read(path, split)
+        content = arrays.read(path, split)
         if content.image_shape is None:
             raise DataError(f"{path} should hold images [n, H, W, C], but x_{split} has shape {content.x.shape}.")
         return Dataset(name, content.x, content.y, None, content.image_shape)

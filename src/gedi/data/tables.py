@@ -213,7 +213,7 @@ def encoding_of(path: Path) -> str:
 
 
 def text_lines(path: Path, encoding: str, *, skip: int = 0) -> Iterator[list[str]]:
-    """The cells of every line that is not blank; all lines must have as many as the first."""
+    """The cells of every line that is not blank; every line must have as many cells as the first."""
     width = 0
     try:
         with path.open(newline="", encoding=encoding) as file:

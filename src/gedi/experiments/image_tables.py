@@ -48,8 +48,8 @@ NOTE_BATCHES = (
 NOTE_COMPUTE = (
     "All methods have the same net, views and batches; SwAV has as many random cluster heads as GEDI, as prototypes on "
     "a projector's sphere, and SimCLR has GEDI's contrastive term alone. At the laptop scale, GEDI trains for "
-    f"{LAPTOP_ITERATIONS} iterations, and every method and ablation trains for as many iterations as give it "
-    "its cost, counted in passes of images through the encoder, including those of SGLD and DAM. At the paper "
+    f"{LAPTOP_ITERATIONS} iterations, and every method and ablation gets as many iterations as the same total cost "
+    "allows, counted in passes of images through the encoder, including those of SGLD and DAM. At the paper "
     "scale, Barlow and SwAV train for the iterations of one step, the paper's 100 epochs, and JEM is GEDI's step 1."
 )
 NOTE_ROWS = (

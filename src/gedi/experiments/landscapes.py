@@ -46,10 +46,10 @@ def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
     energy.figure.colorbar(image, ax=energy, shrink=0.75, pad=0.02, extend="min").ax.tick_params(labelsize=7)
     _draw_contours(walks, heights, window, colors="#bbbbbb", linewidths=0.5)
     for path in (paths := walk_paths(model, answers.rows, n=min(WALKS_OF_PANEL, len(x)), seed=0)):
-        walks.plot(path[:, 0], path[:, 1], color=plots.colour_of(3), linewidth=1.1, alpha=0.9)
+        walks.plot(path[:, 0], path[:, 1], color=plots.colour(3), linewidth=1.1, alpha=0.9)
     walks.scatter(paths[:, 0, 0], paths[:, 0, 1], s=5, color="black", linewidths=0, zorder=3)
     drawn = model.sample(SAMPLES_OF_PANEL, seed=0)
-    samples.scatter(drawn[:, 0], drawn[:, 1], s=5, color=plots.colour_of(2), linewidths=0)
+    samples.scatter(drawn[:, 0], drawn[:, 1], s=5, color=plots.colour(2), linewidths=0)
 
     names = ("clusters", "log p, relative to data", f"DAM walks, T = {model.config.dam.steps}", "samples")
     for axes, title in zip(row, names, strict=True):

@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gedi.report.images import tiled
+from gedi.report.look import colour
 
-# Okabe and Ito's palette, blue and orange first; yellow, faint on white, last.
-OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#555555", "#F0E442")
 MARKERS = "osD^vPX*"
 PANEL_COLUMNS = 8  # images in a row of a panel
 
@@ -29,14 +28,10 @@ def save(made: Figure, path: Path) -> Path:
     return path
 
 
-def colour_of(i: int) -> str:
-    return OKABE_ITO[i % len(OKABE_ITO)]
-
-
 def scatter_clusters(axes: Axes, x: np.ndarray, labels: np.ndarray, *, size: float = 5) -> None:
     """Points in the plane, coloured by cluster in order of appearance: equal partitions look equal."""
     for i, cluster in enumerate(dict.fromkeys(labels.tolist())):
-        axes.scatter(*x[labels == cluster].T, s=size, color=colour_of(i), linewidths=0)
+        axes.scatter(*x[labels == cluster].T, s=size, color=colour(i), linewidths=0)
     plane(axes)
 
 

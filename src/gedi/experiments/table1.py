@@ -46,7 +46,7 @@ TABLE_ROWS = {
 BY_OBJECTIVE = ("mechanism", "equal-short")  # rows of several runs, of which one is kept
 OF_PAPER = dict.fromkeys(("literal", "equal", *BY_OBJECTIVE), "paper")  # rows with the paper's preset, or nearly
 GEDI_ROWS: dict[str, str] = dict.fromkeys((*OF_PAPER, "default"), "gedi")  # rows that the paper calls so
-VARIANTS = {"equal": "weights 1", "equal-short": "weights 1 + short step 2"}
+ROW_VARIANTS = {"equal": "weights 1", "equal-short": "weights 1 + short step 2"}
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def cells_of_row(budget: Budget, data: str, row: str) -> list[Cell]:
     """The cells of one row of the table, one per seed, on the paper's data."""
     # The paper's settings run to the end, wherever they lead; the guard would stop them.
     method, chosen = GEDI_ROWS.get(row, row), ({"jem": "paper-jem", "swav": "paper"} | OF_PAPER).get(row)
-    variant = VARIANTS.get(row, "full")
+    variant = ROW_VARIANTS.get(row, "full")
     cell = Cell(f"paper-{data}", 2, method=method, preset=chosen, variant=variant, guarded=chosen is None)
     found = cells_of(replace(budget, rows=min(ROWS_OF_PAPER, budget.rows or ROWS_OF_PAPER)), cell)
     if budget.iterations is None and (row == "swav" or (row == "jem" and budget.scale != "paper")):

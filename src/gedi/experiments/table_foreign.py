@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gedi.data import known_datasets, load
+from gedi.data.augment import LUMINANCE
 from gedi.evaluation.ood import auroc
 from gedi.experiments import Outcome, Request
 from gedi.experiments.cell_fits import SCORED, flat, measure_cell, of_representation, some
@@ -16,8 +17,7 @@ from gedi.experiments.tabulate import Text, mean_std, part, tabulate
 from gedi.training.model import TrainedModel
 
 PATCH = 7  # pixels: the side of the patches that are shuffled
-LUMINANCE = (0.299, 0.587, 0.114)
-SCORES = {"log p": "log_p", "mixture alone": "mixture", "energy alone": "energy", "typicality": "typicality"}
+FOREIGN_SCORES = {"log p": "log_p", "mixture alone": "mixture", "energy alone": "energy", "typicality": "typicality"}
 
 
 def table_foreign(request: Request) -> Outcome:
@@ -29,7 +29,7 @@ def table_foreign(request: Request) -> Outcome:
         cells={("gedi",): Cell("mnist", 10)},
         rows=[(name,) for name in FOREIGN],
         varies="the fit changes",
-        columns={"foreign images": part()} | {title: _column(score) for title, score in SCORES.items()},
+        columns={"foreign images": part()} | {title: _column(score) for title, score in FOREIGN_SCORES.items()},
         notes=[
             "As many foreign images as test images. log p is the sum of two terms: a mixture of Gaussians, fitted "
             "before training, and the energy, which shares the encoder with the clusters. The columns 'alone' score "

@@ -46,7 +46,7 @@ ABLATED = {
 }
 # Without step 1 or a shared encoder, the clusters' encoder trains for fewer iterations. These controls make up for it.
 LONG = f"{RANDOM_HEADS} + long step 2"
-CONTROLS = {
+FIGURE_CONTROLS = {
     "no NF, no step 1, long": f"{LONG} + no step 1",
     "no NF, 2 encoders, long": f"{LONG} + two encoders",
     "no NF, no density, long": f"{LONG} + no density",
@@ -107,7 +107,7 @@ def fig_ablation(request: Request) -> Outcome:
     for data in TWO_SHAPES:
         curves |= {(data, label): Cell(data, 2, variant=variant) for label, variant in ABLATED.items()}
         longest = max(_steps(request.budget))
-        curves |= {(data, label): Cell(data, 2, variant=v, dam_steps=longest) for label, v in CONTROLS.items()}
+        curves |= {(data, label): Cell(data, 2, variant=v, dam_steps=longest) for label, v in FIGURE_CONTROLS.items()}
     notes = [
         NOTE_RANDOM,
         "'no NF' is this default, which has no L_NF; 'with L_NF' adds it, as in the paper's GEDI. 'no step 1': without "
@@ -247,7 +247,7 @@ def _draw_curves(
 def _draw_curve(axes: Axes, curve: dict[int, dict[str, float]], index: int, offset: float, style: str) -> Any:
     places = [t + offset for t in curve]
     low, middle, high = ([score[name] for score in curve.values()] for name in ("min", "mean", "max"))
-    colour, marker = plots.colour_of(index), plots.MARKERS[index % len(plots.MARKERS)]
+    colour, marker = plots.colour(index), plots.MARKERS[index % len(plots.MARKERS)]
     axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
     (line,) = axes.plot(places, middle, color=colour, marker=marker, markersize=5, linestyle=style, clip_on=False)
     return line

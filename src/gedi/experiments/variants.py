@@ -6,29 +6,27 @@ from dataclasses import replace
 from typing import Any
 
 from gedi.errors import ConfigError, did_you_mean
-from gedi.training.config import TrainingConfig, read_objective
+from gedi.training.config import TrainingConfig, get, read_objective
 from gedi.training.methods import Change, random_heads
 
 
-def no_nf(config: TrainingConfig) -> None:
-    """Without L_NF, if there is one."""
-    config.objective.pop("negative_free", None)
+def sets(path: str, value: Any) -> Change:
+    """A setting by its dotted path; for a term, None removes it, if it is there."""
+    group, name = path.rsplit(".", 1)
+
+    def change(config: TrainingConfig) -> None:
+        if group == "objective":
+            config.objective.pop(name, None)
+        else:
+            setattr(get(config, group), name, value)
+
+    return change
 
 
 def with_nf(config: TrainingConfig) -> None:
     """With the paper's L_NF, if there is none: Eqs. 6-7 as means over samples and dimensions."""
     if "negative_free" not in config.objective:
         config.objective |= read_objective(negative_free=dict(kind="gaussian", per_sample=True))
-
-
-def no_step1(config: TrainingConfig) -> None:
-    """Without step 1: at first, walks follow an energy that has not been trained."""
-    config.step1.iterations = 0
-
-
-def two_encoders(config: TrainingConfig) -> None:
-    """A separate encoder for the energy."""
-    config.net.two_encoders = True
 
 
 def one_encoder(config: TrainingConfig) -> None:
@@ -41,14 +39,14 @@ def one_encoder(config: TrainingConfig) -> None:
 def no_density(config: TrainingConfig) -> None:
     """No generative term, no step 1 and no walks; everything else is unchanged."""
     no_dam(config)
-    no_step1(config)
+    config.step1.iterations = 0
     config.objective.pop("generative", None)
     config.net.two_encoders = False
 
 
 def frozen_density(config: TrainingConfig) -> None:
     """The density learns in step 1 only. It needs its own encoder: step 2 would change a shared one."""
-    two_encoders(config)
+    config.net.two_encoders = True
     config.objective["generative"] = replace(_term(config, "generative"), every=0)
 
 
@@ -77,31 +75,6 @@ def with_sinkhorn(config: TrainingConfig) -> None:
         clustering=dict(kind="sinkhorn", weight=old.weight, dam=old.dam, neutral=old.neutral)
     )
     config.net.head = "projector"
-
-
-def starts_alone(config: TrainingConfig) -> None:
-    """No random heads: the best of the starts is learned."""
-    config.heads = replace(config.heads, random=0)
-
-
-def no_anchor(config: TrainingConfig) -> None:
-    """A start that wins gives the cluster sizes only: the head does not learn its labels."""
-    config.heads = replace(config.heads, anchor=0.0)
-
-
-def no_neutral(config: TrainingConfig) -> None:
-    """No neutral head: while cluster heads compete, they train the encoder themselves."""
-    config.heads = replace(config.heads, neutral=0)
-
-
-def no_learned(config: TrainingConfig) -> None:
-    """Neighbours are those of the input to the end; they are not searched again in the representation."""
-    config.augment.learned = False
-
-
-def no_contrastive(config: TrainingConfig) -> None:
-    """No contrastive term, if there is one: the neutral head and the density train the encoder."""
-    config.objective.pop("contrastive", None)
 
 
 def half_prior(config: TrainingConfig) -> None:
@@ -150,28 +123,28 @@ VARIANT_CHANGES: dict[str, Change] = {
     "full": lambda config: None,
     "no density": no_density,
     "density frozen after step 1": frozen_density,
-    "two encoders": two_encoders,
+    "two encoders": sets("net.two_encoders", True),
     "one encoder": one_encoder,
     "no DAM": no_dam,
     "with DAM": with_dam,
-    "no NF": no_nf,  # this and the next two: the paper's ablation (Sec. 5.1), by the names in its figure
+    "no NF": sets("objective.negative_free", None),  # this and the next two: as in the paper's ablation (Sec. 5.1)
     "no NF, no step 1": lambda config: ablate(config, "no NF + no step 1"),
     "no NF, 2 encoders": lambda config: ablate(config, "no NF + two encoders"),
     "with L_NF": with_nf,
     "no neighbours": no_neighbours,
     "Sinkhorn instead of the prior": with_sinkhorn,
     "random heads only": random_heads,
-    "starts alone": starts_alone,
-    "no anchor": no_anchor,
-    "no neutral head": no_neutral,
-    "no learned neighbours": no_learned,
-    "no contrastive term": no_contrastive,
+    "starts alone": sets("heads.random", 0),  # the best of them is learned
+    "no anchor": sets("heads.anchor", 0.0),  # a start that wins gives only its cluster sizes, not its labels
+    "no neutral head": sets("heads.neutral", 0),  # while cluster heads compete, they train the encoder themselves
+    "no learned neighbours": sets("augment.learned", False),  # to the end, neighbours are those of the input
+    "no contrastive term": sets("objective.contrastive", None),
     "half the prior": half_prior,
     "prior on a sphere": prior_on_sphere,
     "weights 1": equal_weights,
     "short step 2": short_step2,
     "long step 2": long_step2,  # before a change that removes step 1
-    "no step 1": no_step1,
+    "no step 1": sets("step1.iterations", 0),  # at first, walks follow an energy that has not been trained
 }
 
 

@@ -21,12 +21,12 @@ import yaml
 from safetensors import SafetensorError
 
 from gedi.errors import RunError
+from gedi.settings import LARGEST_INTEGER
 
 TEXT_BYTES = 2**25  # of one text file, or of the header of a tensor file
 MOST_VALUES = 10**6  # scalars, lists and mappings in one text
 DEEPEST = 20  # of nested lists and mappings
 SCALAR = 10_000  # characters of one YAML scalar
-LARGEST_INTEGER = 2**63  # smaller integers are safe in every library underneath
 # What reading, checking and building can raise on unforeseen input.
 FAILURES = (LookupError, AttributeError, TypeError, ValueError, RuntimeError, ArithmeticError, OSError, MemoryError)
 FAILURES += (SafetensorError, yaml.YAMLError)

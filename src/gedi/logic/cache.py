@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 import pooch
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from gedi.errors import RunError
+from gedi.files.tensors import open_tensors
 from gedi.logic.circuit import Circuit
 
 FORMAT = 1  # increase it when the layout of circuits changes
+MOST_BYTES = 2**32  # of a file
 
 
 def folder() -> Path:
@@ -38,17 +40,11 @@ def key(description: Any) -> str:
 
 def load(name: str) -> Circuit | None:
     """The circuit stored under ``name``, or None."""
-    path = folder() / f"{name}.safetensors"
-    try:
-        with safe_open(path, framework="np") as file:
-            header = file.metadata() or {}
-            arrays = {k: file.get_tensor(k) for k in file.keys()}  # noqa: SIM118 - it is not a dict
+    with suppress(RunError), open_tensors(folder() / f"{name}.safetensors", MOST_BYTES) as file:
+        arrays = {part: tensor.numpy() for part, tensor in file.read().items()}
         sizes = arrays.pop("sizes")
-        layers = tuple(arrays[f"layer{i}"] for i in range(len(arrays)))
-    except (OSError, SafetensorError, KeyError, ValueError):
-        return None
-    circuit = Circuit(tuple(sizes.tolist()), layers)
-    return circuit if header.get("digest") == _digest(circuit) else None
+        circuit = Circuit(tuple(sizes.tolist()), tuple(arrays[f"layer{i}"] for i in range(len(arrays))))
+        return circuit if file.metadata["digest"] == _digest(circuit) else None
 
 
 def store(name: str, circuit: Circuit) -> None:

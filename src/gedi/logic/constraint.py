@@ -13,11 +13,11 @@ from typing import Any
 import torch
 
 from gedi.errors import LogicError
-from gedi.logic import cache, enumeration, evaluation, sdd
+from gedi.logic import cache, enumeration, passes, sdd
 from gedi.logic.circuit import Circuit, from_models
-from gedi.logic.evaluation import check_normalised, check_possible, check_shapes
 from gedi.logic.expressions import Categorical, Formula, few_values, holds, variables_in
 from gedi.logic.nodes import cut, description
+from gedi.logic.passes import check_normalised, check_possible, check_shapes
 from gedi.logic.text import check_text, read_constraint, read_text, write_constraint
 
 COMPILERS = ("auto", "enumeration", "sdd")
@@ -58,7 +58,7 @@ class Constraint:
         self.variables = _ordered(variables_in(rule), variables)
         self.circuit, self.method = _compile(rule, self.variables, method)
         self._fixed: dict[str, torch.Tensor] = {}
-        self._layers: dict[torch.device, evaluation.LayersOf] = {}
+        self._layers: dict[torch.device, passes.LayersOf] = {}
 
     @classmethod
     def from_dimacs(cls, cnf: str | Path, *, method: str = "auto") -> Constraint:
@@ -95,7 +95,7 @@ class Constraint:
             return cls.from_dimacs(path, method=method)
         if path.suffix in PROBLOG:
             return cls.from_problog(path, method=method)
-        formula, variables = read_constraint(path)
+        formula, variables = read_constraint(read_text(path))
         return cls(formula, variables=variables, method=method)
 
     def __repr__(self) -> str:
@@ -122,7 +122,7 @@ class Constraint:
         ``check=False`` skips the check of the values (not of the shapes), which on a GPU waits for the device.
         """
         literals = self._literals(log_probs, check)
-        return evaluation.log_prob(self._on(literals.device), literals)
+        return passes.log_prob(self._on(literals.device), literals)
 
     def marginals(self, log_probs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """P(variable = value | rule), [batch, size] for each variable; differentiable."""
@@ -132,7 +132,7 @@ class Constraint:
         """The joint entropy in nats of all inputs, given the rule, [batch]; differentiable."""
         literals = self._literals(log_probs)
         if self._fixed:
-            return evaluation.joint_entropy(self._log_joint(log_probs, literals.dtype))
+            return passes.joint_entropy(self._log_joint(log_probs, literals.dtype))
         log_prob, marginals = self._conditional(literals)
         # log p(x | rule) = sum of log p(x_v) - log P(rule); a value of probability 0 adds nothing.
         return log_prob - (marginals * torch.where(marginals > 0, literals, 0.0)).sum(0)
@@ -145,13 +145,13 @@ class Constraint:
             best = self._log_joint(log_probs, literals.dtype).argmax(dim=1)
             rows = self._listed.rows.to(best.device)[best]
             return dict(zip(self.inputs, rows.unbind(1), strict=True))
-        return self._chosen(literals, lambda terms: terms.amax(dim=1), evaluation.best_share)
+        return self._chosen(literals, lambda terms: terms.amax(dim=1), passes.best_share)
 
     @torch.no_grad()
     def sample(self, log_probs: Mapping[str, torch.Tensor], *, generator: torch.Generator) -> dict[str, torch.Tensor]:
         """One draw per row from the distribution given the rule, as indices [batch] for each variable."""
-        share = evaluation.random_share(generator)
-        return self._chosen(self._literals(log_probs), evaluation.logsumexp, share)
+        share = passes.random_share(generator)
+        return self._chosen(self._literals(log_probs), passes.logsumexp, share)
 
     def _literals(self, log_probs: Mapping[str, torch.Tensor], check: bool = True) -> torch.Tensor:
         """All log-probabilities stacked, [literals, batch], in float32 or wider."""
@@ -169,9 +169,9 @@ class Constraint:
         return literals
 
     @cached_property
-    def _listed(self) -> evaluation.Listed:
+    def _listed(self) -> passes.Listed:
         """The inputs' joint values with the program's own facts summed out."""
-        return evaluation.list_inputs(self._on(torch.device("cpu")), self.variables, self._fixed)
+        return passes.list_inputs(self._on(torch.device("cpu")), self.variables, self._fixed)
 
     def _log_joint(self, log_probs: Mapping[str, torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
         log_joint = self._listed.log_joint(log_probs, dtype)
@@ -182,30 +182,28 @@ class Constraint:
         """log P(rule) and its gradient, which is the marginals given the rule (the circuit is smooth)."""
         layers = self._on(literals.device)
         if torch.is_grad_enabled() and literals.requires_grad:
-            log_prob = evaluation.log_prob(layers, literals)
+            log_prob = passes.log_prob(layers, literals)
             check_possible(log_prob.detach())
             return log_prob, torch.autograd.grad(log_prob.sum(), literals, create_graph=True)[0]
-        values = evaluation.upward(layers, literals)
+        values = passes.upward(layers, literals)
         check_possible(values[-1])
-        return values[-1], evaluation.downward(layers, values, torch.ones_like(values[-1]))
+        return values[-1], passes.downward(layers, values, torch.ones_like(values[-1]))
 
-    def _chosen(
-        self, literals: torch.Tensor, reduce: evaluation.Reduce, share: evaluation.ShareOf
-    ) -> dict[str, torch.Tensor]:
+    def _chosen(self, literals: torch.Tensor, reduce: passes.Reduce, share: passes.ShareOf) -> dict[str, torch.Tensor]:
         """One model per row: on the way down, every sum passes its whole weight to one product."""
         layers = self._on(literals.device)
-        values = evaluation.upward(layers, literals, reduce)
+        values = passes.upward(layers, literals, reduce)
         check_possible(values[-1])
-        weights = evaluation.downward(layers, values, torch.ones_like(values[-1]), share)
+        weights = passes.downward(layers, values, torch.ones_like(values[-1]), share)
         return {name: chosen.argmax(dim=1) for name, chosen in self._by_variable(weights.T).items()}
 
     def _by_variable(self, columns: torch.Tensor) -> dict[str, torch.Tensor]:
         pieces = torch.split(columns, [v.size for v in self.variables], dim=1)
         return {v.name: piece for v, piece in zip(self.variables, pieces, strict=True) if v.name not in self._fixed}
 
-    def _on(self, device: torch.device) -> evaluation.LayersOf:
+    def _on(self, device: torch.device) -> passes.LayersOf:
         if device not in self._layers:
-            self._layers[device] = evaluation.layers_on(self.circuit, device)
+            self._layers[device] = passes.layers_on(self.circuit, device)
         return self._layers[device]
 
 

@@ -7,6 +7,7 @@ import keyword
 import operator
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -74,18 +75,19 @@ def check_text(text: str) -> None:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
+@lru_cache(maxsize=8)  # a run reads its rule as it is given, checked and compiled
+def read_constraint(text: str) -> tuple[Formula, tuple[Categorical, ...]]:
     """The conjunction of the formulas in the text, and the variables as declared.
 
     The line "a, b : 10" declares variables with values 0 to 9; "c : 1..6" and "d : red, green" list other values. Every
     other line is a formula, and all of them must hold. A comment starts with #.
 
     >>> read_constraint("a, b : 10  # digits\\na < b")
-    (((a < b)), [Categorical('a', 10), Categorical('b', 10)])
+    (((a < b)), (Categorical('a', 10), Categorical('b', 10)))
     """
     variables: dict[str, Categorical] = {}
     formulas = []
-    for number, line in enumerate(read_text(source).splitlines(), start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         line = line.split("#")[0].strip()
         if not line:
             continue
@@ -102,7 +104,7 @@ def read_constraint(source: str | Path) -> tuple[Formula, list[Categorical]]:
             raise LogicError(f"Line {number} of the constraint: {error}") from error
     if not formulas:
         raise LogicError("The constraint has no formula: add a line such as a + b == c.")
-    return conjunction(formulas), list(variables.values())
+    return conjunction(formulas), tuple(variables.values())
 
 
 def _read_domain(text: str) -> list[Value]:

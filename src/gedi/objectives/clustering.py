@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import torch
 
 from gedi.errors import ConfigError
-from gedi.objectives.contrastive import negative_squared_distance
-from gedi.objectives.precision import full_precision
 from gedi.objectives.term import Loss, Term
 from gedi.settings import Count, NotNegative, Positive
 
@@ -69,45 +67,6 @@ def swapped_loss(
     one = clustering_loss(assignments, cluster_log_probs(other_scores, tau))
     two = clustering_loss(other_assignments, cluster_log_probs(scores, tau))
     return (one + two) / 2
-
-
-class Partition(NamedTuple):
-    """Hard assignments [n, c], one-hot as q(y|x) of Eq. 4, and the centres [c, h] they belong to."""
-
-    assignments: torch.Tensor
-    centres: torch.Tensor
-
-
-@torch.no_grad()
-@full_precision
-def kmeans_partition(z: torch.Tensor, start: torch.Tensor, *, iterations: int = 20) -> Partition:
-    """q(y|x) of DeepCluster: one run of k-means on all embeddings, from the centres ``start``.
-
-    Starting from the previous centres keeps the order of the clusters, so that a classifier does not have to be learned
-    again. A cluster that loses all its points would stay empty, so it moves to the point farthest from its own centre.
-    """
-    centres = start.to(z)
-    if len(z) < len(centres):
-        raise ValueError(f"{len(centres)} clusters need at least as many embeddings, got {len(z)}")
-    labels = negative_squared_distance(z, centres).argmax(dim=1)
-    for _ in range(iterations):
-        centres = _means(z, labels, centres)
-        moved = negative_squared_distance(z, centres).argmax(dim=1)
-        if torch.equal(moved, labels):
-            break
-        labels = moved
-    return Partition(torch.nn.functional.one_hot(labels, len(centres)).to(z.dtype), centres)
-
-
-def _means(z: torch.Tensor, labels: torch.Tensor, centres: torch.Tensor) -> torch.Tensor:
-    """The mean of each cluster; empty clusters move to the rows farthest from their own cluster's mean."""
-    sizes = torch.bincount(labels, minlength=len(centres))
-    sums = torch.zeros_like(centres).index_add_(0, labels, z)
-    means = sums / sizes.clamp(min=1).unsqueeze(1)
-    empty = sizes == 0
-    farthest = ((z - means[labels]) ** 2).sum(dim=1).topk(int(empty.sum())).indices
-    means[empty] = z[farthest]
-    return means
 
 
 def marginal(log_probs: torch.Tensor) -> torch.Tensor:

@@ -118,7 +118,7 @@ def find_gaps(
     words: Words = (),
     known: dict[bytes, Surroundings] | None = None,
 ) -> Gaps:
-    """How the clusters ``labels`` [n] lie among the rows x [n, d], whose columns should have comparable units.
+    """How well gaps separate the clusters ``labels`` [n] of rows x [n, d], whose columns should have comparable units.
 
     ``known``: clusters measured before, by their rows; new ones are added.
     """

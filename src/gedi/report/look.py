@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from gedi.data.augment import LUMINANCE
+
 # Okabe and Ito's colours with a lighter black and a darker yellow, then twelve more, each as far as possible from those
 # before it, for normal and for colour-blind eyes. All are visible on white and on black.
 PALETTE = (
@@ -42,8 +44,7 @@ def rgb(i: int) -> tuple[int, int, int]:
 
 def ink_on(i: int) -> str:
     """Black or white, whichever is easier to read on a cluster's colour."""
-    red, green, blue = rgb(i)
-    return "#101010" if 0.299 * red + 0.587 * green + 0.114 * blue > 110 else "#ffffff"
+    return "#101010" if np.dot(LUMINANCE, rgb(i)) > 110 else "#ffffff"
 
 
 def swatch(i: int) -> Markup:

@@ -242,7 +242,7 @@ def _apart(m: Measures, rerun: Rerun, longer: str) -> list[Finding]:
     clearer = "no clearer" if LIMITS["behind"].level(behind) == GOOD else "clearer"
     text = (
         f"{RIVAL_NAMES.get(name, name)} on the same {things} finds {clearer} gaps: its borders are {percent(theirs)} "
-        f"as crowded as its clusters, ours {percent(crowding)}. The two agree by {percent(rival.agreement)}."
+        f"as crowded as its clusters, ours {percent(crowding)}. Agreement between the two: {percent(rival.agreement)}."
     )
     return found + _finding("behind", behind, text, "train for longer, with more competing attempts", longer)
 

@@ -1,4 +1,4 @@
-"""RUN folders: everything that a run writes to disk."""
+"""RUN folders: what a run writes to disk, except its report and the sample of its data (`gedi.report`)."""
 
 from gedi.runs.checkpoint import Checkpoints
 from gedi.runs.folder import (

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Entry:
+class ManifestLine:
     """A line of checkpoint.json."""
 
     number: Natural
@@ -65,7 +65,7 @@ class Checkpoints:
         name = f"checkpoint-{number:06d}.safetensors"
         try:
             write_whole(self.folder / name, data)
-            entries = [Entry(number, name, hashlib.sha256(data).hexdigest()), *entries][:CHECKPOINTS_KEPT]
+            entries = [ManifestLine(number, name, hashlib.sha256(data).hexdigest()), *entries][:CHECKPOINTS_KEPT]
             write_whole(self.folder / MANIFEST, json.dumps([asdict(entry) for entry in entries], indent=1).encode())
         except OSError as error:
             if not self.folder.is_dir():
@@ -118,10 +118,10 @@ class Checkpoints:
         why = shown(" ".join(self.skipped), 300).rstrip(".")
         raise CheckpointError(f"No checkpoint in {shown(str(self.folder), 150)} is intact: {why}.")
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[ManifestLine]:
         path = self.folder / MANIFEST
         try:
-            return [make(Entry, line, "") for line in read_json(path)[:CHECKPOINTS_KEPT]]
+            return [make(ManifestLine, line, "") for line in read_json(path)[:CHECKPOINTS_KEPT]]
         except RunError as error:
             raise CheckpointError(str(error)) from error
         except FAILURES as error:
@@ -163,7 +163,7 @@ class ExpectedCheckpoint:
         check_layout(found, expected)
 
     def _state_layout(self, found: Layout, counters: Mapping[str, Any], prefix: str) -> dict[str, Spec]:
-        """The tensors of one packed state; those of the optimiser are complete for each weight, or absent."""
+        """The tensors of one packed state; each weight has all of its optimiser tensors or none."""
         state, weights = self.state, self.state.net.state_dict()
         chains, heads = state.buffer.chains, state.net.clusters
         expected = {"buffer": Spec(chains.dtype, (len(chains) * self.processes, *chains.shape[1:]))}

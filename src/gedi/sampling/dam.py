@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
 
-from gedi.nets.densities import score
 from gedi.sampling.sgld import Gradient
 
 LogDensity = Callable[[torch.Tensor], torch.Tensor]
@@ -56,34 +54,35 @@ def dam(
     radius: float,
     steps: int,
     generator: torch.Generator,
-    max_drop: float = math.inf,
-    gradient: Gradient | None = None,
+    gradient: Gradient,
+    max_drop: float | None = None,
     keep_path: bool = False,
 ) -> tuple[torch.Tensor, DamInfo]:
     """Take ``steps`` tangent steps from ``x`` (Alg. 1, Eq. 11); returns x'' and diagnostics.
 
     Delta is drawn once, uniformly from the ball of ``radius``, and reused in every step, as in Alg. 1. A walk ends
     before the first step that would take log p more than ``max_drop`` below its start, so it cannot cross a valley of
-    the density that is wider than one step. ``max_drop=inf`` is the paper's walk. ``gradient`` computes d log p / dx,
-    if there is a faster way than autograd.
+    the density that is wider than one step. ``max_drop=None`` is the paper's walk. ``gradient`` is d log p / dx.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> ring = lambda x: -((x.norm(dim=1) - 1) ** 2) / 0.01
-    >>> y, info = dam(ring, torch.tensor([[1.0, 0.0]]), radius=0.03, steps=10, generator=g, max_drop=2.0)
+    >>> slope = lambda x: 200 * (1 / x.norm(dim=1, keepdim=True) - 1) * x
+    >>> x = torch.tensor([[1.0, 0.0]])
+    >>> y, info = dam(ring, x, radius=0.03, steps=10, generator=g, gradient=slope, max_drop=2.0)
     >>> bool((y.norm(dim=1) - 1).abs() < 0.1)
     True
     """
     x = x.detach()
     delta = uniform_in_ball(x, radius, generator)
-    slope = partial(score, log_density) if gradient is None else gradient
     points = [x]
     for _ in range(steps):
-        points.append(points[-1] + tangent(delta, slope(points[-1] + delta)))
+        points.append(points[-1] + tangent(delta, gradient(points[-1] + delta)))
     # Delta is fixed, so the path does not depend on where the walk ends: cut it afterwards.
-    if math.isinf(max_drop) and not keep_path:
+    if max_drop is None and not keep_path:
         points = [x, points[-1]]
     path, values = torch.stack(points), torch.stack([log_density(point) for point in points])
-    ends = (values[1:] >= values[0] - max_drop).cumprod(0).sum(0)
+    lowest = values[0] - (math.inf if max_drop is None else max_drop)
+    ends = (values[1:] >= lowest).cumprod(0).sum(0)
     walks = torch.arange(len(x), device=x.device)
     end = path[ends, walks]
     taken = torch.arange(len(path), device=x.device)[:, None].minimum(ends)  # [steps + 1, n]

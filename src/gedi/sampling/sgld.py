@@ -59,7 +59,7 @@ def sgld_step(
     noise: float,
     box: Box,
     generator: torch.Generator,
-    max_drift: float = math.inf,
+    max_drift: float | None = None,
 ) -> torch.Tensor:
     """One Langevin step on log p_Psi (Sec. 3.1), kept inside the data's box.
 
@@ -69,7 +69,7 @@ def sgld_step(
     and the energy grows without end to hold it there.
     """
     drift = step * gradient(x)
-    if math.isfinite(max_drift):
+    if max_drift is not None:
         longest = max_drift * noise * math.sqrt(math.prod(x.shape[1:]))
         drift = torch.renorm(drift, p=2, dim=0, maxnorm=longest)
     kick = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
@@ -86,7 +86,7 @@ def sgld(
     generator: torch.Generator,
     step: float | None = None,
     final_noise: float | None = None,
-    max_drift: float = math.inf,
+    max_drift: float | None = None,
 ) -> torch.Tensor:
     """Run ``steps`` Langevin steps from ``x`` on the density whose score is ``gradient``; returns the new samples.
 

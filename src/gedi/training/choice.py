@@ -12,10 +12,9 @@ from torch.nn import functional as F
 from gedi.data.neighbours import neighbour_table
 from gedi.nets import Prototypes
 from gedi.nets.densities import evaluating
-from gedi.objectives.clustering import kmeans_partition
 from gedi.objectives.term import constraint_of, uses_walks
 from gedi.training.evidence import held_out_log_likelihood
-from gedi.training.start import find_start, neighbour_pairs, some_places, tightest_kmeans
+from gedi.training.start import find_start, kmeans_from, neighbour_pairs, some_places, tightest_kmeans
 
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
@@ -24,7 +23,7 @@ NEGLIGIBLE, MORE = 0.06, 1.5  # below this unexplained share, candidates with th
 ROUNDING = 0.002  # unexplained shares that differ by less count as about the same
 PER_NAT = 10.0  # a nat of held-out likelihood per value counts as much as a factor e^10 in the unexplained share
 CLEARLY = 0.75  # if only neighbours judge, a cut of their graph must win by this factor: it optimises just that
-NEARLY, HARDLY = 1.03, 0.002  # heads are as good as the best up to this factor on its objective, plus this
+NEARLY, HARDLY = 1.03, 0.002  # a head counts as good as the best if its objective is at most NEARLY x best + HARDLY
 HEAD = "a head"  # the name of the best head among the candidates
 
 
@@ -219,7 +218,7 @@ def relabel(run: Engine) -> None:
     with evaluating(net):
         z = run.of_all(lambda x: run.apply(net.embed, x))
     assert isinstance(net.clusters, Prototypes)  # the settings of this term require them
-    centres = net.clusters.centres[0].cpu()
-    found = run.world.from_main(lambda: kmeans_partition(z.cpu(), centres))
-    run.state.labels = found.assignments.argmax(1).to(z.device)
-    net.clusters.place(F.normalize(found.centres.to(z), dim=1))
+    start = net.clusters.centres[0].cpu().numpy()
+    labels, centres = run.world.from_main(lambda: kmeans_from(z.cpu().numpy(), start))
+    run.state.labels = torch.as_tensor(labels, dtype=torch.long, device=z.device)
+    net.clusters.place(F.normalize(torch.as_tensor(centres).to(z), dim=1))

@@ -306,7 +306,7 @@ def _set(group: Any, values: Mapping[str, Any], prefix: str) -> None:
     for name, value in values.items():
         if name not in types:
             path = next(iter(paths({name: value})), name)
-            raise settings.unknown("setting", prefix + path, (prefix + known for known in paths(group)))
+            raise settings.unknown("setting", path, paths(group), prefix)
         if is_dataclass(inner := getattr(group, name)):
             _set(inner, settings.read(dict, value, prefix + name), f"{prefix}{name}.")
         else:

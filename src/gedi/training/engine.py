@@ -348,7 +348,7 @@ class Engine:
 
 
 def has_settled(curve: Sequence[float], tolerance: float) -> bool:
-    """Whether the last points of a falling curve are hardly lower than the best before them.
+    """Whether the latest points improve on the earlier best by less than ``tolerance``.
 
     >>> has_settled([0.9, 0.5, 0.3, 0.2], 0.01), has_settled([0.9, 0.3, 0.301, 0.299, 0.298], 0.01)
     (False, True)

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Protocol
 
 from gedi.errors import warn_user
 from gedi.progress import Progress
-from gedi.settings import NotNegative, Rule
+from gedi.settings import SAVE_EVERY, NotNegative, Rule
 from gedi.training.guard import GuardWarning
-from gedi.training.state import LINES, NUMBERS
+from gedi.training.state import LINES, ONLY_NUMBERS
 
 
 class Log(Protocol):
@@ -39,11 +39,11 @@ class Hooks:
     progress: Callable[[Progress], None] | None = None  # called after every iteration
     log: Log | None = None
     checkpoints: CheckpointStore | None = None  # where the run saves its state, and resumes from
-    save_every: float = 30.0  # seconds between checkpoints
+    save_every: float = SAVE_EVERY
     should_stop: Callable[[], bool] = lambda: False  # called after every iteration
 
 
-COUNTS = Rule("hold the counts of stages", lambda stages: all(map(NUMBERS.allows, stages.values())))
+COUNTS = Rule("hold the counts of stages", lambda stages: all(map(ONLY_NUMBERS.allows, stages.values())))
 
 
 @dataclass(kw_only=True)
@@ -51,9 +51,9 @@ class JournalCounters:
     """A `Journal` in a checkpoint."""
 
     history: Annotated[list, LINES]
-    values: Annotated[dict, NUMBERS]
+    values: Annotated[dict, ONLY_NUMBERS]
     stages: Annotated[dict, COUNTS]
-    seconds: Annotated[dict, NUMBERS]
+    seconds: Annotated[dict, ONLY_NUMBERS]
     elapsed: NotNegative
 
 

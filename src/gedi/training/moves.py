@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from gedi.nets import GediNet
@@ -23,7 +21,7 @@ def langevin(
         noise=c.noise,
         final_noise=c.final_noise,
         step=c.step,
-        max_drift=math.inf if c.max_drift is None else c.max_drift,
+        max_drift=c.max_drift,
         box=box,
         generator=generator,
     )
@@ -49,7 +47,7 @@ def walk(
             radius=c.radius,
             steps=c.steps,
             generator=generator,
-            max_drop=math.inf if c.max_drop is None else c.max_drop,
+            max_drop=c.max_drop,
             gradient=net.score,
             keep_path=keep_path,
         )

@@ -16,7 +16,7 @@ from gedi.data.neighbours import main_directions, nearest_neighbours
 from gedi.data.table_rows import fill_gaps
 from gedi.errors import ConfigError
 from gedi.progress import Progress
-from gedi.training.config import TrainingConfig
+from gedi.training.config import StartConfig, TrainingConfig
 from gedi.training.evidence import best_mixture, explained
 from gedi.training.start import NEIGHBOURS, Graph, gaussian_mixture, graph_of
 
@@ -25,7 +25,6 @@ ROWS_EACH = 20  # rows that a cluster needs on average
 EVERY = 10  # all numbers up to this are tried
 MOST_TRIED = 45  # above it, up to this, the three with the largest gaps
 HALVINGS = 3  # random splits into halves
-NODES, ROWS_OF_NODE = 150, 5  # nodes of a graph, and rows that a node needs
 PER_LOG = 0.07  # bonus for a number e times as large: merged clusters are stable, too
 PER_GAP = 0.15  # bonus for a gap e times as large
 # With categories: bonus for each nat by which clusters of one half explain a row of the other better.
@@ -71,7 +70,7 @@ class Number:
     def in_words(self) -> str:
         """One sentence for the user."""
         second = "" if self.runner_up is None else f"; the runner-up is {self.runner_up}"
-        halves = f"two halves of the data agree by {self.agreement:.0%}"
+        halves = f"{self.agreement:.0%} agreement between two halves of the data"
         if self.sure == UNCLEAR:
             return f"found no clear clusters; using {self.chosen} ({halves}){second}"
         return f"found {self.chosen} clusters ({self.sure}: {halves}){second}"
@@ -208,4 +207,4 @@ def split_in_halves(rows: np.ndarray, most: int, rng: np.random.Generator) -> Ha
 def _graph(rows: np.ndarray, most: int) -> Graph:
     near = nearest_neighbours(rows, NEIGHBOURS).places
     ends = [rows[near[:, i]] for i in range(near.shape[1])]
-    return graph_of(rows, ends, most, nodes=NODES, seed=0, fewest=ROWS_OF_NODE)
+    return graph_of(rows, ends, most, nodes=StartConfig.nodes, seed=0, fewest=StartConfig.fewest)

@@ -12,6 +12,7 @@ from sklearn.cluster import k_means
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
 from torch.nn import functional as F
 
 from gedi.data.neighbours import nearest_neighbours, partial_views
@@ -186,6 +187,15 @@ def tightest_kmeans(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> tuple[
         found = k_means(some, min(k, len(some)), n_init=n_init, random_state=seed)  # type: ignore[arg-type]
     labels, centres = np.asarray(found[1]), np.asarray(found[0])
     return (labels if len(some) == len(x) else pairwise_distances_argmin(x, centres)), centres
+
+
+def kmeans_from(x: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and centres of one run of k-means from ``centres``, whose order stays; empty clusters move to far rows."""
+    # One thread: several would add up their shares of the rows in any order, but a run must be repeatable.
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = k_means(x, len(centres), init=centres, n_init=1, max_iter=20, tol=0.0, random_state=0)  # type: ignore[arg-type]
+    return np.asarray(found[1]), np.asarray(found[0])
 
 
 def gaussian_mixture(x: np.ndarray, k: int, seed: int, n_init: int = 1) -> GaussianMixture:

@@ -25,7 +25,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 # Tensors that are None until they are known.
 OPTIONAL = ("objective", "starts", "pairs", "labels", "marginals", "neighbours")
 # Of a dictionary or list of plain values.
-NUMBERS = Rule("hold only numbers", lambda values: all(type(value) in (int, float) for value in values.values()))
+ONLY_NUMBERS = Rule("hold only numbers", lambda values: all(type(value) in (int, float) for value in values.values()))
 LINES = Rule("hold only mappings", lambda lines: all(isinstance(line, dict) for line in lines))
 
 
@@ -37,7 +37,7 @@ class Counters:
     iteration: Natural = 0
     length: Natural = 0  # iterations of the current stage: those of its settings, or fewer once its curve has settled
     competing: bool = True  # no cluster head has been chosen yet
-    candidates: Annotated[dict, NUMBERS] = field(default_factory=dict)  # what competed, and how it was judged
+    candidates: Annotated[dict, ONLY_NUMBERS] = field(default_factory=dict)  # what competed, and how it was judged
     winner: str | None = None  # which of them was chosen
     gradient_evaluations: Natural = 0  # evaluations of d log p / dx, in rows
 
