@@ -7,7 +7,7 @@ from typing import Any
 
 from gedi.errors import ConfigError, did_you_mean
 from gedi.training.config import TrainingConfig, get, read_objective
-from gedi.training.methods import Change, random_heads
+from gedi.training.methods import Change, random_heads, widen_projectors, with_projector
 
 
 def sets(path: str, value: Any) -> Change:
@@ -26,6 +26,7 @@ def sets(path: str, value: Any) -> Change:
 def with_nf(config: TrainingConfig) -> None:
     """With the paper's L_NF, if there is none: Eqs. 6-7 as means over samples and dimensions."""
     if "negative_free" not in config.objective:
+        widen_projectors(config)
         config.objective |= read_objective(negative_free=dict(kind="gaussian", per_sample=True))
 
 
@@ -74,7 +75,7 @@ def with_sinkhorn(config: TrainingConfig) -> None:
     config.objective |= read_objective(
         clustering=dict(kind="sinkhorn", weight=old.weight, dam=old.dam, neutral=old.neutral)
     )
-    config.net.head = "projector"
+    with_projector(config, "projector")
 
 
 def half_prior(config: TrainingConfig) -> None:
@@ -86,7 +87,7 @@ def half_prior(config: TrainingConfig) -> None:
 def prior_on_sphere(config: TrainingConfig) -> None:
     """The prior as it is, but on SwAV's heads: prototypes on a projector's sphere, at SwAV's temperature."""
     config.objective["clustering"] = replace(_term(config, "clustering"), tau=0.1)
-    config.net.head = "projector"
+    with_projector(config, "projector")
 
 
 def equal_weights(config: TrainingConfig) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from gedi.errors import ConfigError, did_you_mean
 
@@ -42,7 +42,7 @@ def embedding_alone(**terms: dict[str, Any]) -> Change:
     def change(config: TrainingConfig) -> None:
         _step2_alone(config)
         config.objective = _terms(**terms)
-        config.net.head = "nf_projector" if "negative_free" in terms else "projector"
+        with_projector(config, "nf_projector" if "negative_free" in terms else "projector")
         config.heads = replace(config.heads, random=1, starts=(), neutral=0)
 
     return change
@@ -74,7 +74,7 @@ def swav(config: TrainingConfig) -> None:
     random_heads(config)
     weight = config.objective["clustering"].weight
     config.objective = _terms(clustering=dict(kind="sinkhorn", weight=weight, dam=0.0))
-    config.net.head = "projector"
+    with_projector(config, "projector")
 
 
 def simclr(config: TrainingConfig) -> None:
@@ -96,6 +96,23 @@ def _step2_alone(config: TrainingConfig) -> None:
     config.step2.iterations += config.step1.iterations
     config.step1.iterations = 0
     config.net.two_encoders = False
+
+
+def with_projector(config: TrainingConfig, head: Literal["projector", "nf_projector"]) -> None:
+    """Embeddings by a projector."""
+    widen_projectors(config)
+    config.net.head = head
+
+
+def widen_projectors(config: TrainingConfig) -> None:
+    """On encoders for rows of many columns: projectors as wide as the encoder, with a quarter of its outputs.
+
+    With the 8 outputs that are enough in the plane, methods that need a projector learn far less from images of digits.
+    """
+    net = config.net
+    if net.representation is None and net.head == "linear":
+        net.projector_hidden = max(net.projector_hidden, net.hidden[-1])
+        net.embedding = max(net.embedding, net.hidden[-1] // 4)
 
 
 def random_heads(config: TrainingConfig) -> None:
