@@ -52,14 +52,14 @@ class Mixture(nn.Module):
     def __init__(self, n_features: int, n_axes: int, n_components: int) -> None:
         super().__init__()
         n, k = min(n_axes, n_features), n_components
-        r, only_first = min(n, OWN_DIRECTIONS), torch.arange(k) == 0
+        r, unused = min(n, OWN_DIRECTIONS), k - 1
         self.register_buffer("mean", torch.zeros(n_features))
         self.register_buffer("axes", torch.zeros(n, n_features))
         self.register_buffer("rest", torch.ones(()))
         self.register_buffer("offset", torch.zeros(()))
         start = Components(
-            weights=only_first.float(),
-            log_heights=torch.where(only_first, 0.0, NOTHING),
+            weights=torch.tensor([1.0] + [0.0] * unused),  # on the meta device, arange would import torch's compiler
+            log_heights=torch.tensor([0.0] + [NOTHING] * unused),
             centres=torch.zeros(k, n),
             directions=torch.zeros(k, r, n),
             variances=torch.ones(k, r),
