@@ -1,30 +1,33 @@
 """Shared by the tests of experiments: fits without training, and small images instead of the data sets."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from gedi.experiments import cell_fits, image_cells
 
 
-@pytest.fixture
-def fake_fits(monkeypatch):
-    """A function that replaces training: each cell's test rows are labelled by ``labels(cell, y_test)``.
+def replace_fits(monkeypatch, labels):
+    """Replace training: each cell's test rows are labelled by ``labels(cell, y_test)``.
 
     It returns the growing list of fitted cells.
     """
+    fitted = []
 
-    def install(labels):
-        fitted = []
+    def fit(cell, data):
+        fitted.append(cell)
+        numbers = {"objective": 0.1, "gradient_evaluations": 1, "config": {}}
+        return labels(cell, data.y_test), numbers, None
 
-        def fit(cell, data):
-            fitted.append(cell)
-            numbers = {"objective": 0.1, "gradient_evaluations": 1, "config": {}}
-            return labels(cell, data.y_test), numbers, None
+    monkeypatch.setattr(cell_fits, "_fit_gedi", fit)
+    return fitted
 
-        monkeypatch.setattr(cell_fits, "_fit_gedi", fit)
-        return fitted
 
-    return install
+@pytest.fixture
+def fake_fits(monkeypatch):
+    """`replace_fits` for the time of a test."""
+    return partial(replace_fits, monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +43,13 @@ def image_folder(tmp_path_factory):
     return folder
 
 
+def use_images(monkeypatch, folder):
+    """The small images, and no Inception weights."""
+    monkeypatch.setenv("GEDI_DATA", str(folder))
+    monkeypatch.delenv(image_cells.INCEPTION, raising=False)
+
+
 @pytest.fixture
 def images(image_folder, monkeypatch):
-    """The small images, and no Inception weights."""
-    monkeypatch.setenv("GEDI_DATA", str(image_folder))
-    monkeypatch.delenv(image_cells.INCEPTION, raising=False)
+    """`use_images` for the time of a test."""
+    use_images(monkeypatch, image_folder)
