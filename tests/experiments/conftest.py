@@ -5,11 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 
+from gedi.evaluation import sgd_probe
 from gedi.experiments import cell_fits, image_cells
+from gedi.experiments.cells import BASELINES
 
 
 def replace_fits(monkeypatch, labels):
-    """Replace training: each cell's test rows are labelled by ``labels(cell, y_test)``.
+    """Replace training: each cell's test rows are labelled by ``labels(cell, y_test)``. Baselines are quick ones.
 
     It returns the growing list of fitted cells.
     """
@@ -21,6 +23,8 @@ def replace_fits(monkeypatch, labels):
         return labels(cell, data.y_test), numbers, None
 
     monkeypatch.setattr(cell_fits, "_fit_gedi", fit)
+    monkeypatch.setattr(cell_fits, "sgd_probe", partial(sgd_probe, epochs=1))
+    monkeypatch.setitem(BASELINES, "kmeans", {"n_init": 1})
     return fitted
 
 

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from gedi.errors import DataError
-from gedi.evaluation import sgd_probe
 from gedi.evaluation.samples import SMALL_NET_FRECHET
 from gedi.experiments import EXPERIMENTS, budget, cell_fits, tabulate
 from gedi.experiments.cell_fits import CELLS, MODELS, read_cells, run_cells
-from gedi.experiments.cells import BASELINES
 from gedi.experiments.image_cells import (
     BASELINE_ROWS,
     CLASSES,
@@ -49,8 +47,6 @@ def made(image_folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("tables")
     with pytest.MonkeyPatch.context() as patch:
         use_images(patch, image_folder)
-        patch.setitem(BASELINES, "kmeans", {"n_init": 1})  # the scores mean nothing here
-        patch.setattr(cell_fits, "sgd_probe", partial(sgd_probe, epochs=1))
         fitted = replace_fits(patch, classes_or_one)
         return {name: EXPERIMENTS[name].run("smoke", None, out, 1, print) for name in LINES}, fitted, out
 
