@@ -72,6 +72,12 @@ class Mixture(nn.Module):
     def components(self) -> Components:
         return Components(*(self.get_buffer(f"component_{name}") for name in Components._fields))
 
+    @property
+    def used(self) -> Components:
+        """Those that have a weight: `fit` puts them first, and computing the others would take most of the time."""
+        n = max(1, int((self.component_log_heights > NOTHING).sum()))
+        return Components(*(values[:n] for values in self.components))
+
     @torch.no_grad()
     def fit(self, x: Rows, blur: float) -> None:
         """Fit it to rows with noise of size ``blur``; held-out rows decide how many components there are."""
@@ -101,13 +107,13 @@ class Mixture(nn.Module):
         apart = x - self.mean
         z = apart @ self.axes.T
         outside = (apart.square().sum(1) - z.square().sum(1)).clamp_min(0.0)
-        return log_density(z, self.components) - outside / (2 * self.rest) - self.offset
+        return log_density(z, self.used) - outside / (2 * self.rest) - self.offset
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         """d log p / dx."""
         apart = x - self.mean
         z = apart @ self.axes.T
-        return (gradient(z, self.components) + z / self.rest) @ self.axes - apart / self.rest
+        return (gradient(z, self.used) + z / self.rest) @ self.axes - apart / self.rest
 
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor:
         """``n`` draws."""
