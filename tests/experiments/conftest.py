@@ -1,10 +1,12 @@
 """Shared by the tests of experiments: fits without training, and small images instead of the data sets."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
+from gedi import experiments
 from gedi.evaluation import sgd_probe
 from gedi.experiments import cell_fits, image_cells
 from gedi.experiments.cells import BASELINES
@@ -45,6 +47,13 @@ def image_folder(tmp_path_factory):
         x[:, 0, 0, 0] = y
         np.savez(folder / f"{name}.npz", x_train=x[:300], y_train=y[:300], x_test=x[300:], y_test=y[300:])
     return folder
+
+
+@pytest.fixture
+def short_fits(monkeypatch):
+    """Real fits, of three iterations a stage."""
+    budget = experiments.budget
+    monkeypatch.setattr(experiments, "budget", lambda *a, **k: replace(budget(*a, **k), iterations=3))
 
 
 def use_images(monkeypatch, folder):
