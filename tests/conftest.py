@@ -3,8 +3,14 @@
 import os
 import shutil
 import signal
+import sys
+import time
+import traceback
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch and scikit-learn read it: a fork has no pool of threads
 
 import numpy as np
 import pytest
@@ -146,6 +152,44 @@ def begun(blobs, tiny, fitted, tmp_path_factory):
     ).write(folder)
     runs.save(fitted, folder)
     return folder
+
+
+class Fork:
+    """Work in a fork of this process, which prints to a file. A fork starts at once; a new Python takes seconds."""
+
+    def __init__(self, work, log: Path) -> None:
+        self.log = log
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # xdist has a thread, which does not matter here
+            self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            try:
+                sys.stdout = sys.stderr = log.open("w", buffering=1)
+                code = work() or 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+
+    def wait(self, timeout: float = 120) -> int:
+        """The exit code; negative if a signal ended it."""
+        until = time.monotonic() + timeout
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() > until:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                raise AssertionError(f"it has not ended after {timeout} s: {self.log.read_text()}")
+            time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def fork():
+    """A function: begins work in a fork of this process."""
+    return Fork
 
 
 @pytest.fixture(scope="session")

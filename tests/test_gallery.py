@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
 GALLERY = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 KEPT = json.loads((ROOT / "results" / "laptop" / "gallery.json").read_text(encoding="utf-8"))
+FEW = ("--preset", "smoke", "--training.step1.iterations", "4", "--training.step2.iterations", "8")
 LARGEST = 150_000  # bytes of a picture
 
 
@@ -63,7 +64,7 @@ def test_the_example_of_anomalies(run_example):
 
 
 def test_the_example_of_an_image_folder(run_example):
-    printed = run_example("image_folder", "--preset", "smoke")
+    printed = run_example("image_folder", *FEW)
     assert list(printed) == list(said(KEPT["image_folder"]["printed"]))
     assert printed["columns"].startswith("image, cluster, probability")
     explained = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
@@ -93,8 +94,7 @@ def test_the_example_of_mnist(run_example, monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_the_example_of_two_machines(run_example):
-    few = ("--training.step1.iterations", "4", "--training.step2.iterations", "8")
-    printed = run_example("two_machines", "--preset", "smoke", *few)
+    printed = run_example("two_machines", *FEW)
     assert list(printed) == list(said(KEPT["two_machines"]["printed"]))
 
 
@@ -112,7 +112,7 @@ def test_the_example_of_a_constraint(run_example):
 
 
 def test_the_example_of_comparing_runs(run_example):
-    printed = run_example("compare", "--preset", "smoke")
+    printed = run_example("compare", "--preset", "smoke", "--training.step2.iterations", "8")
     assert list(printed) == list(said(KEPT["compare"]["printed"]))
 
 

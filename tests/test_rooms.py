@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,10 +32,15 @@ SOURCE = Path(gedi.__file__).parent
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(path: Path) -> set[str]:
     """All rooms that a file imports, at the top or inside functions."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -57,7 +63,7 @@ def test_only_training_knows_fabric_and_only_the_command_line_prints(path):
     room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     assert "lightning_fabric" not in text or room == "training"
     assert not re.search(r"\b(from|import) rich\b", text) or room in ("progress", "commands", "cli")
-    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
     assert not any(isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls)
 
 

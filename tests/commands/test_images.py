@@ -2,6 +2,8 @@
 
 import csv
 import json
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -41,10 +43,17 @@ def photos(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(photos, gedi, tmp_path_factory):
-    out = tmp_path_factory.mktemp("runs") / "run"
-    assert gedi("fit", photos, "--n-clusters", 2, "--out", out, "--skip-broken", *FLAGS) == 0
-    return out
+def fit(photos, gedi, tmp_path_factory):
+    """A run on the photos, and what `gedi fit` said on both streams."""
+    run, streams = tmp_path_factory.mktemp("runs") / "run", (StringIO(), StringIO())
+    with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+        assert gedi("fit", photos, "--n-clusters", 2, "--out", run, "--skip-broken", *FLAGS) == 0
+    return run, *(stream.getvalue() for stream in streams)
+
+
+@pytest.fixture(scope="module")
+def run(fit):
+    return fit[0]
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "eval"])
@@ -63,14 +72,13 @@ def test_broken_files_stop_a_command_before_it_begins(photos, run, gedi, tmp_pat
         assert gedi(*words[command], "--skip-broken") == 0
 
 
-def test_unreadable_files_are_counted_and_named_and_the_rest_trains(photos, gedi, tmp_path, capsys):
-    assert gedi("fit", photos, "--n-clusters", 2, "--out", tmp_path / "run", "--skip-broken", *FLAGS) == 0
-    out, err = capsys.readouterr()
+def test_unreadable_files_are_counted_and_named_and_the_rest_trains(fit):
+    run, out, err = fit
     assert "Left out 2 of 11 image files" in err and all(name in err for name in BROKEN)
     assert "each image is center-cropped and resized to 32 x 32 pixels" in err
     assert "9 images of 32x32x3" in err and "MB of memory" in err
     assert out.splitlines()[-1].endswith(" --out clusters.csv --skip-broken"), "the next step has to work"
-    assert json.loads((tmp_path / "run" / "results.json").read_text())["unreadable"] == BROKEN
+    assert json.loads((run / "results.json").read_text())["unreadable"] == BROKEN
 
 
 def test_the_report_says_what_was_left_out(run, gedi):

@@ -56,6 +56,16 @@ def test_ari_and_ami_are_corrected_for_chance_nmi_is_not_and_batches_of_64_flatt
     assert nmi_batch64(true, pred) > 0.85
 
 
+@settings(max_examples=50, deadline=None)
+@given(pair=labellings, size=st.integers(1, 12))
+def test_batches_are_scored_one_by_one(pair, size):
+    true, pred = map(np.asarray, pair)
+    order = np.random.default_rng(0).permutation(len(true))
+    batches = [order[i : i + size] for i in range(0, len(order) - size + 1, size)] or [order]
+    expected = np.mean([nmi(true[batch], pred[batch]) for batch in batches])
+    assert nmi_batch64(true, pred, batch_size=size) == pytest.approx(expected, abs=1e-12)
+
+
 def test_batches_do_not_depend_on_sorted_data():
     rng = np.random.default_rng(0)
     true = rng.integers(0, 10, 6400)

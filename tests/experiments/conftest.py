@@ -1,30 +1,39 @@
 """Shared by the tests of experiments: fits without training, and small images instead of the data sets."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 
+from gedi import experiments
+from gedi.evaluation import sgd_probe
 from gedi.experiments import cell_fits, image_cells
+from gedi.experiments.cells import BASELINES
+
+
+def replace_fits(monkeypatch, labels):
+    """Replace training: each cell's test rows are labelled by ``labels(cell, y_test)``. Baselines are quick ones.
+
+    It returns the growing list of fitted cells.
+    """
+    fitted = []
+
+    def fit(cell, data):
+        fitted.append(cell)
+        numbers = {"objective": 0.1, "gradient_evaluations": 1, "config": {}}
+        return labels(cell, data.y_test), numbers, None
+
+    monkeypatch.setattr(cell_fits, "_fit_gedi", fit)
+    monkeypatch.setattr(cell_fits, "sgd_probe", partial(sgd_probe, epochs=1))
+    monkeypatch.setitem(BASELINES, "kmeans", {"n_init": 1})
+    return fitted
 
 
 @pytest.fixture
 def fake_fits(monkeypatch):
-    """A function that replaces training: each cell's test rows are labelled by ``labels(cell, y_test)``.
-
-    It returns the growing list of fitted cells.
-    """
-
-    def install(labels):
-        fitted = []
-
-        def fit(cell, data):
-            fitted.append(cell)
-            numbers = {"objective": 0.1, "gradient_evaluations": 1, "config": {}}
-            return labels(cell, data.y_test), numbers, None
-
-        monkeypatch.setattr(cell_fits, "_fit_gedi", fit)
-        return fitted
-
-    return install
+    """`replace_fits` for the time of a test."""
+    return partial(replace_fits, monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +50,19 @@ def image_folder(tmp_path_factory):
 
 
 @pytest.fixture
-def images(image_folder, monkeypatch):
+def short_fits(monkeypatch):
+    """Real fits, of three iterations a stage."""
+    budget = experiments.budget
+    monkeypatch.setattr(experiments, "budget", lambda *a, **k: replace(budget(*a, **k), iterations=3))
+
+
+def use_images(monkeypatch, folder):
     """The small images, and no Inception weights."""
-    monkeypatch.setenv("GEDI_DATA", str(image_folder))
+    monkeypatch.setenv("GEDI_DATA", str(folder))
     monkeypatch.delenv(image_cells.INCEPTION, raising=False)
+
+
+@pytest.fixture
+def images(image_folder, monkeypatch):
+    """`use_images` for the time of a test."""
+    use_images(monkeypatch, image_folder)

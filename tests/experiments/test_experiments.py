@@ -280,7 +280,7 @@ def test_digits_for_real(tmp_path):
     assert float(outcome.rows[1][1][:4]) > 0.5
 
 
-def test_landscapes_for_real(tmp_path):
+def test_landscapes_for_real(tmp_path, short_fits):
     outcome = EXPERIMENTS["fig-landscapes"].run("smoke", None, tmp_path, 1, print)
     assert is_a_picture(outcome.files[0])
     lines = []
@@ -404,7 +404,7 @@ def test_stability_counts_what_went_wrong():
     assert (counted["largest_gap"], counted["largest_log_density"]) == (9.0, 10.0)
 
 
-def test_stability_for_real(tmp_path):
+def test_stability_for_real(tmp_path, short_fits):
     outcome = EXPERIMENTS["table-stability"].run("smoke", 1, tmp_path, 1, print)
     assert [row[:5] for row in outcome.rows] == [[data, "1", "0", "0", "0"] for data in ("moons", "circles", "digits")]
 
@@ -422,7 +422,7 @@ def test_the_table_of_mnist_lists_gedi_beside_swav_and_k_means_of_pixels(tmp_pat
     assert json.loads((tmp_path / "out" / "table-mnist.json").read_text())["groups"]
 
 
-def test_the_table_of_mixed_columns_compares_the_table_itself_with_one_hot_columns(tmp_path, monkeypatch):
+def test_the_table_of_mixed_columns_compares_the_table_itself_with_one_hot_columns(tmp_path, short_fits, monkeypatch):
     monkeypatch.setattr(table_mixed, "TABLE_SIZE", 60)
     outcome = EXPERIMENTS["table-mixed"].run("smoke", 1, tmp_path, 1, print)
     assert [row[0] for row in outcome.rows] == ["customers"] * 4 + ["words and noise"] * 4

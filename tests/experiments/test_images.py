@@ -29,27 +29,39 @@ from gedi.experiments.image_cells import (
 from gedi.training.config import override
 from gedi.training.presets import preset
 
+from .conftest import replace_fits, use_images
+
 LINES = {"table2": 24, "table3": 18, "table-probe": 27, "table-fid": 18, "table-ood": 36}
 SMOKE, LAPTOP, PAPER = (budget(scale, 1, laptop_seeds=1) for scale in ("smoke", "laptop", "paper"))
 CELL = ImageCell("svhn", 10, preset="smoke", rows=40, iterations=2)
 
 
-@pytest.fixture
-def fitted(images, fake_fits):
+def classes_or_one(cell, y):
     """The classes as clusters for GEDI, one cluster for the others."""
-    return fake_fits(lambda cell, y: y if cell.method == "gedi" else np.zeros_like(y))
+    return y if cell.method == "gedi" else np.zeros_like(y)
+
+
+@pytest.fixture(scope="module")
+def made(image_folder, tmp_path_factory):
+    """The five tables, one after the other in one folder, the cells that were fitted, and the folder."""
+    out = tmp_path_factory.mktemp("tables")
+    with pytest.MonkeyPatch.context() as patch:
+        use_images(patch, image_folder)
+        fitted = replace_fits(patch, classes_or_one)
+        return {name: EXPERIMENTS[name].run("smoke", None, out, 1, print) for name in LINES}, fitted, out
 
 
 # ---- tables ----
 
 
-def test_the_tables_share_their_fits_and_have_the_papers_numbers_beside_ours(fitted, tmp_path):
+def test_the_tables_share_their_fits_and_have_the_papers_numbers_beside_ours(made):
+    outcomes, fitted, out = made
     tables = {}
     for name, lines in LINES.items():
-        outcome = EXPERIMENTS[name].run("smoke", None, tmp_path, 1, print)
+        outcome = outcomes[name]
         assert len(outcome.rows) == lines and {len(row) for row in outcome.rows} == {len(outcome.columns)}
         assert all(isinstance(entry, str) for row in outcome.rows for entry in row)
-        assert json.loads((tmp_path / f"{name}.json").read_text())["scale"] == "smoke"
+        assert json.loads((out / f"{name}.json").read_text())["scale"] == "smoke"
         tables[name] = {tuple(row[: 3 if name == "table-ood" else 2]): row for row in outcome.rows}
         tables[name]["columns"] = outcome.columns
     assert len(fitted) == len({cell.key for cell in fitted}) < 3 * 9  # rows that are the same fit share it
@@ -73,16 +85,17 @@ def test_the_tables_share_their_fits_and_have_the_papers_numbers_beside_ours(fit
     assert entry("table-ood", ("CIFAR-100", "no NF", "SVHN"), "AUROC in the paper") == "0.32"
 
 
-def test_nmi_of_the_whole_set_comes_before_that_of_batches_and_notes_say_which_is_which(fitted, tmp_path):
-    outcome = EXPERIMENTS["table2"].run("smoke", None, tmp_path, 1, print)
+def test_nmi_of_the_whole_set_comes_before_that_of_batches_and_notes_say_which_is_which(made):
+    outcomes, _, _ = made
+    outcome = outcomes["table2"]
     assert outcome.columns[2:6] == ["NMI", "AMI", "NMI, batches of 64", "NMI in the paper"]
     assert any("random labels agree" in note for note in outcome.notes)
     assert any("k-means on enc(x)" in note for note in outcome.notes)
-    fid = EXPERIMENTS["table-fid"].run("smoke", None, tmp_path, 1, print)
-    assert any(SMALL_NET_FRECHET in note for note in fid.notes)
+    assert any(SMALL_NET_FRECHET in note for note in outcomes["table-fid"].notes)
 
 
-def test_a_missing_data_set_is_reported_before_the_first_fit(fitted, image_folder, tmp_path, monkeypatch):
+def test_a_missing_data_set_is_reported_before_the_first_fit(images, fake_fits, image_folder, tmp_path, monkeypatch):
+    fitted = fake_fits(classes_or_one)
     for name in ("svhn", "cifar10"):
         (tmp_path / f"{name}.npz").write_bytes((image_folder / f"{name}.npz").read_bytes())
     monkeypatch.setenv("GEDI_DATA", str(tmp_path))

@@ -163,7 +163,7 @@ def test_the_baseline_calls_every_image_a_zero():
     assert set(model.predict(x_test)) == {0} and model.history[-2]["symbolic"] < 0.1
 
 
-def test_it_runs(tmp_path):
+def test_it_runs(tmp_path, short_fits):
     outcome = EXPERIMENTS["table-nesy"].run("smoke", 1, tmp_path, 1, print)
     lines = [json.loads(line) for line in (tmp_path / "cells.jsonl").read_text().splitlines()]
     assert len(outcome.rows) == len(lines) == 6

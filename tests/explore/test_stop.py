@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -34,15 +35,14 @@ def exploring_process(rows_run):
             process.kill()
 
 
-@pytest.mark.parametrize("pending", ["nothing", "half a request", "half a body"])
+@pytest.mark.parametrize("pending", [[], ["", "Content-Length: 10\r\n\r\n1,2"]], ids=["nothing", "parts of requests"])
 def test_ctrl_c_ends_it(exploring_process, pending):
     process, url = exploring_process
     there = urlsplit(url)
-    with socket.create_connection((there.hostname, there.port), timeout=PATIENCE) as client:
-        if pending != "nothing":
-            client.sendall(f"POST {there.path}answer HTTP/1.1\r\nHost: {there.netloc}\r\n".encode())
-        if pending == "half a body":
-            client.sendall(b"Content-Length: 10\r\n\r\n1,2")
+    with ExitStack() as clients:
+        for rest in pending:
+            client = clients.enter_context(socket.create_connection((there.hostname, there.port), timeout=PATIENCE))
+            client.sendall(f"POST {there.path}answer HTTP/1.1\r\nHost: {there.netloc}\r\n{rest}".encode())
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err

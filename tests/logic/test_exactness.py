@@ -23,7 +23,7 @@ from gedi.logic.nodes import description
 from .conftest import METHODS, model_log_probs, models, needs_sdd, random_constraints, random_log_probs
 
 EXAMPLES = settings(
-    max_examples=200,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
@@ -80,7 +80,7 @@ def test_zero_and_one_probabilities_give_no_nan(method, case, seed, data):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(EXAMPLES, max_examples=100)
+@settings(EXAMPLES, max_examples=60)
 @given(case=random_constraints(), seed=st.integers(0, 1000))
 def test_answers_given_the_constraint(method, case, seed):
     constraint, rows = compiled(case, method)

@@ -63,6 +63,14 @@ def test_held_out_rows_decide_how_many_components_there_are():
     assert int((fitted(6, rows(5000)).component_weights > 0).sum()) == 1
 
 
+def test_only_components_with_a_weight_are_computed():
+    for x, n in ((rows(), 1), (groups(), 8)):
+        mixture, z = fitted(6, x), rows(50).double()
+        assert len(mixture.used.weights) == n < len(mixture.components.weights)
+        for answer in (mixture_module.log_density, mixture_module.gradient):
+            torch.testing.assert_close(answer(z, mixture.used), answer(z, mixture.components), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("own", [2, 100])
 @pytest.mark.parametrize("axes", [1, 4, 6])
 @pytest.mark.parametrize("data", [rows, groups])

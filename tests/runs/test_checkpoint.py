@@ -5,14 +5,13 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
 
 from gedi.data import load
 from gedi.errors import CheckpointError
+from gedi.files import writing
 from gedi.runs import Checkpoints, claimed
 from gedi.runs import checkpoint as checkpoint_module
 from gedi.training.build import prepare
@@ -143,31 +142,23 @@ def test_only_the_last_two_are_kept(tmp_path):
     assert checkpoints.load()[1] == {"n": 4}
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-sys.path.insert(0, {tests!r})
-import test_checkpoint as t
-from gedi.runs import Checkpoints
-from gedi.files import writing
-left = [{left}]
-fsync = os.fsync
-def dying(descriptor):
-    left[0] -= 1
-    if left[0] < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    fsync(descriptor)
-writing.os.fsync = dying
-t.fit(checkpoints=Checkpoints(Path({folder!r})), save_every=0.0)
-"""
+def die_while_saving(folder, left):
+    """Fit, and be killed before the fsync after ``left`` others."""
+    left, fsync = [left], os.fsync
+
+    def dying(descriptor):
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(descriptor)
+
+    writing.os.fsync = dying
+    fit(checkpoints=Checkpoints(folder), save_every=0.0)
 
 
 @pytest.mark.parametrize("left", [3, 25, 40, 60])
-def test_killed_while_saving_and_resumed_gives_the_same_weights(whole, tmp_path, left):
-    script = KILLED.format(tests=os.path.dirname(__file__), left=left, folder=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+def test_killed_while_saving_and_resumed_gives_the_same_weights(fork, whole, tmp_path, left):
+    died = fork(lambda: die_while_saving(tmp_path, left), tmp_path / "log.txt")
+    assert died.wait() == -signal.SIGKILL, died.log.read_text()
     assert Checkpoints(tmp_path).exists()
     assert same(fit(checkpoints=Checkpoints(tmp_path)), whole)

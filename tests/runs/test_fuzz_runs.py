@@ -169,14 +169,14 @@ def check(home, restore, blobs, name, data):
 
 
 @pytest.mark.parametrize("name", [MODEL, CONFIG, "results.json", "metrics.jsonl", PLAN, MANIFEST, CHECKPOINT])
-@fuzz(80)
+@fuzz(50)
 @given(data=st.data())
 def test_any_bytes(home, restore, blobs, name, data):
     check(home, restore, blobs, name, data.draw(broken_bytes((home / name).read_bytes())))
 
 
 @pytest.mark.parametrize("name", [MODEL, CONFIG, PLAN, MANIFEST, CHECKPOINT, "counters"])
-@fuzz(90)
+@fuzz(60)
 @given(data=st.data())
 def test_any_content(home, restore, blobs, name, data):
     file = CHECKPOINT if name == "counters" else name

@@ -1,7 +1,6 @@
-"""One of the processes of `test_world.py`; run as a script, with its rank in the environment."""
+"""What each process of `test_world.py` does, with its rank in the environment."""
 
 import os
-import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from gedi.training.config import override
 from gedi.training.engine import Batch, Engine
 from gedi.training.fit import fit_prepared
 from gedi.training.presets import preset
-from gedi.training.world import Hardware, World
+from gedi.training.world import Hardware, World, _disconnect
 
 ROWS = np.random.default_rng(0).normal(size=(64, 2)).astype(np.float32)
 
@@ -147,7 +146,4 @@ def main(job: str, out: str) -> None:
     save_file(
         {name: value.contiguous().clone() for name, value in found.items()}, Path(out) / f"{world.rank}.safetensors"
     )
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    _disconnect()

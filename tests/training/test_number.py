@@ -21,7 +21,7 @@ def found(x, seed=0):
 
 @pytest.mark.parametrize(("k", "columns"), [(3, 2), (5, 10)])
 def test_clear_groups_are_counted(k, columns):
-    x, _ = make_blobs(400, centers=k, n_features=columns, cluster_std=0.5, random_state=1)
+    x, _ = make_blobs(240, centers=k, n_features=columns, cluster_std=0.5, random_state=1)
     number = found(x)
     assert number.chosen == k and number.sure == "clear" and number.runner_up != k
     assert max(number.curve, key=lambda n: number.curve[n]) == k
@@ -30,16 +30,16 @@ def test_clear_groups_are_counted(k, columns):
 
 
 def test_shapes_are_counted_too():
-    number = found(toys.moons(1500, seed=0)[0])
+    number = found(toys.moons(400, seed=0)[0])
     assert number.chosen == 2 and number.sure == "clear"
 
 
 def test_noise_has_no_clear_clusters():
-    number = found(np.random.default_rng(0).normal(size=(500, 3)))
+    number = found(np.random.default_rng(0).normal(size=(200, 3)))
     assert number.sure == "no clear clusters" and number.chosen <= 3
 
 
-def with_words(n=600, *, segments=3):
+def with_words(n=300, *, segments=3):
     """Segments that differ in a number and in three categories, beside two categories that say nothing."""
     rng = np.random.default_rng(0)
     truth = rng.integers(segments, size=n)
@@ -60,16 +60,16 @@ def test_combinations_of_words_are_not_counted():
 
 
 def test_rows_with_gaps_are_not_a_cluster():
-    x = make_blobs(600, centers=3, cluster_std=0.6, n_features=3, random_state=2)[0]
+    x = make_blobs(200, centers=3, cluster_std=0.6, n_features=3, random_state=2)[0]
     x[np.random.default_rng(0).random(x.shape) < 0.08] = np.nan
     rows, table = read_frame(pd.DataFrame(x, columns=list("abc")), "X")
     assert find_number(rows, configure(None, "gedi", n_features=3), 0, table=table).chosen == 3
 
 
 def test_the_same_rows_and_seed_give_the_same_number_in_any_units():
-    x = make_blobs(300, centers=4, random_state=3)[0]
-    assert found(x) == found(x)
-    assert found(x).chosen == found(1000 * x + 7).chosen
+    x = make_blobs(160, centers=4, random_state=3)[0]
+    first = found(x)
+    assert found(x) == first and found(1000 * x + 7).chosen == first.chosen
 
 
 @pytest.mark.parametrize("rows", [2, 5, 7, 45])
@@ -90,7 +90,7 @@ def test_separate_groups_leave_a_gap_after_their_number():
 
 @pytest.mark.parametrize("word", ["auto", None])
 def test_the_estimator_finds_it(word):
-    x = make_blobs(200, centers=3, cluster_std=0.3, random_state=0)[0]
+    x = make_blobs(120, centers=3, cluster_std=0.3, random_state=0)[0]
     tiny = {"step1.iterations": 3, "step2.iterations": 3}
     model = GEDI(n_clusters=word, preset="smoke", training=tiny, random_state=0).fit(x)
     assert model.n_clusters_ == 3 == model.predict_proba(x).shape[1] and model.n_clusters is word
@@ -110,7 +110,7 @@ def test_a_constraint_needs_a_number():
 
 
 def test_the_search_says_how_far_it_has_come():
-    for x, words in [(make_blobs(200, centers=3, random_state=0)[0], []), with_words(200)]:
+    for x, words in [(make_blobs(100, centers=3, random_state=0)[0], []), with_words(100)]:
         told = []
         config = configure("toy", "gedi", n_features=x.shape[1])
         assert find_number(x, config, 0, words=words, report=told.append) == find_number(x, config, 0, words=words)
@@ -119,7 +119,7 @@ def test_the_search_says_how_far_it_has_come():
 
 
 def test_the_number_is_left_open_unless_it_is_given(capfd):
-    x = make_blobs(200, centers=3, cluster_std=0.3, random_state=0)[0]
+    x = make_blobs(120, centers=3, cluster_std=0.3, random_state=0)[0]
     training = {"step1.iterations": 3, "step2.iterations": 3}
     assert GEDI(preset="smoke", training=training, random_state=0, verbose=1).fit(x).n_clusters_ == 3
     assert "found 3 clusters" in capfd.readouterr().err

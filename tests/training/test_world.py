@@ -1,12 +1,15 @@
 """Several processes (gloo, CPU) act as one: same losses, gradients and clusters; none waits for a dead one."""
 
 import contextlib
+import importlib
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,23 +33,31 @@ def free_port() -> int:
         return chosen.getsockname()[1]
 
 
-def run_processes(job: str, n: int, folder: Path, timeout: float = 120) -> list[dict[str, torch.Tensor]]:
-    """The results of ``job`` on each of ``n`` processes."""
-    folder.mkdir()
-    shared = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
-    started = []
-    for rank in range(n):
-        own = {"WORLD_SIZE": str(n), "RANK": str(rank), "LOCAL_RANK": str(rank), "NODE_RANK": "0"} if n > 1 else {}
-        command = [sys.executable, str(SCRIPT), job, str(folder)]
-        started.append(subprocess.Popen(command, env=shared | own, stderr=subprocess.PIPE, text=True))
-    for process in started:
-        _, errors = process.communicate(timeout=timeout)
-        assert process.returncode == 0, errors
-    return [load_file(folder / f"{rank}.safetensors") for rank in range(n)]
+@pytest.fixture(scope="session")
+def run_processes(fork):
+    """A function: the results of a job on each of n processes."""
+    importlib.import_module("lightning_fabric")  # takes two seconds, which the forks are spared
+    work = runpy.run_path(str(SCRIPT))["main"]
+
+    def run(job: str, n: int, folder: Path, timeout: float = 120) -> list[dict[str, torch.Tensor]]:
+        folder.mkdir()
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+
+        def one(rank: int):
+            own = {"WORLD_SIZE": str(n), "RANK": str(rank), "LOCAL_RANK": str(rank), "NODE_RANK": "0"} if n > 1 else {}
+            os.environ.update(shared | own)
+            work(job, str(folder))
+
+        started = [fork(partial(one, rank), folder / f"{rank}.log") for rank in range(n)]
+        for process in started:
+            assert process.wait(timeout) == 0, process.log.read_text()
+        return [load_file(folder / f"{rank}.safetensors") for rank in range(n)]
+
+    return run
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory):
+def both(run_processes, tmp_path_factory):
     """The terms of one process with the whole batch, and of two with half of it each."""
     folder = tmp_path_factory.mktemp("terms")
     (one,) = run_processes("terms", 1, folder / "one")
@@ -79,7 +90,7 @@ def test_the_terms_are_those_of_the_new_and_of_the_chosen_heads(both):
     assert not any("after/loss/neutral" in name for name in one)
 
 
-def test_processes_choose_the_same_clusters(tmp_path):
+def test_processes_choose_the_same_clusters(run_processes, tmp_path):
     (alone,) = run_processes("chosen", 1, tmp_path / "one")
     first, second = run_processes("chosen", 2, tmp_path / "two")
     assert set(first) == set(second) and all(torch.equal(first[name], second[name]) for name in first)
@@ -98,7 +109,7 @@ def test_batch_norm_is_that_of_the_whole_batch(both):
             torch.testing.assert_close(half[name], one[name], rtol=1e-5, atol=1e-5, msg=name)
 
 
-def test_two_processes_end_with_one_model_and_the_clusters_of_a_single_one(tmp_path):
+def test_two_processes_end_with_one_model_and_the_clusters_of_a_single_one(run_processes, tmp_path):
     (alone,) = run_processes("fit", 1, tmp_path / "one")
     first, second = run_processes("fit", 2, tmp_path / "two")
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -107,7 +118,7 @@ def test_two_processes_end_with_one_model_and_the_clusters_of_a_single_one(tmp_p
     assert len(first["chains"]) <= 400 and len(first["chains"].unique(dim=0)) > 200  # two different halves of a buffer
 
 
-def test_what_one_process_sees_is_reported_and_rolls_back_all(tmp_path):
+def test_what_one_process_sees_is_reported_and_rolls_back_all(run_processes, tmp_path):
     first, second = run_processes("rollback", 2, tmp_path / "two")
     assert all(torch.equal(first[name], second[name]) for name in first)
 
@@ -122,7 +133,7 @@ def test_more_processes_than_asked_for_are_refused(monkeypatch, found):
 
 
 @pytest.mark.slow
-def test_two_processes_find_the_moons(tmp_path):
+def test_two_processes_find_the_moons(run_processes, tmp_path):
     first, _ = run_processes("moons", 2, tmp_path / "two", timeout=900)
     assert normalized_mutual_info_score(first["truth"], first["labels"]) > 0.98
 

@@ -65,7 +65,8 @@ class LinearHeads(ClusterHeads):
         super().__init__(n_heads, n_clusters)
         self.weight = nn.Parameter(torch.empty(n_heads, n_clusters, size))
         # Scores start about as spread out as the embedding: much smaller ones would lead all heads the same way.
-        nn.init.normal_(self.weight, std=1 / math.sqrt(size))
+        if not self.weight.is_meta:  # on the meta device, drawing would import torch's compiler
+            nn.init.normal_(self.weight, std=1 / math.sqrt(size))
         self.bias = nn.Parameter(torch.zeros(n_heads, n_clusters))
 
     def all_scores(self, z: torch.Tensor) -> torch.Tensor:

@@ -115,7 +115,7 @@ class ConvNet(nn.Module):
         )
         self.last = nn.LayerNorm(width)  # means over pixels vary little, and heads would learn slowly from them
         for module in self.modules():
-            if isinstance(module, nn.Conv2d):
+            if isinstance(module, nn.Conv2d) and not module.weight.is_meta:  # there, it would import torch's compiler
                 nn.init.kaiming_normal_(module.weight)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 

@@ -52,14 +52,14 @@ class Mixture(nn.Module):
     def __init__(self, n_features: int, n_axes: int, n_components: int) -> None:
         super().__init__()
         n, k = min(n_axes, n_features), n_components
-        r, only_first = min(n, OWN_DIRECTIONS), torch.arange(k) == 0
+        r, unused = min(n, OWN_DIRECTIONS), k - 1
         self.register_buffer("mean", torch.zeros(n_features))
         self.register_buffer("axes", torch.zeros(n, n_features))
         self.register_buffer("rest", torch.ones(()))
         self.register_buffer("offset", torch.zeros(()))
         start = Components(
-            weights=only_first.float(),
-            log_heights=torch.where(only_first, 0.0, NOTHING),
+            weights=torch.tensor([1.0] + [0.0] * unused),  # on the meta device, arange would import torch's compiler
+            log_heights=torch.tensor([0.0] + [NOTHING] * unused),
             centres=torch.zeros(k, n),
             directions=torch.zeros(k, r, n),
             variances=torch.ones(k, r),
@@ -71,6 +71,12 @@ class Mixture(nn.Module):
     @property
     def components(self) -> Components:
         return Components(*(self.get_buffer(f"component_{name}") for name in Components._fields))
+
+    @property
+    def used(self) -> Components:
+        """Those that have a weight: `fit` puts them first, and computing the others would take most of the time."""
+        n = max(1, int((self.component_log_heights > NOTHING).sum()))
+        return Components(*(values[:n] for values in self.components))
 
     @torch.no_grad()
     def fit(self, x: Rows, blur: float) -> None:
@@ -101,13 +107,13 @@ class Mixture(nn.Module):
         apart = x - self.mean
         z = apart @ self.axes.T
         outside = (apart.square().sum(1) - z.square().sum(1)).clamp_min(0.0)
-        return log_density(z, self.components) - outside / (2 * self.rest) - self.offset
+        return log_density(z, self.used) - outside / (2 * self.rest) - self.offset
 
     def gradient(self, x: torch.Tensor) -> torch.Tensor:
         """d log p / dx."""
         apart = x - self.mean
         z = apart @ self.axes.T
-        return (gradient(z, self.components) + z / self.rest) @ self.axes - apart / self.rest
+        return (gradient(z, self.used) + z / self.rest) @ self.axes - apart / self.rest
 
     def sample(self, n: int, generator: torch.Generator) -> torch.Tensor:
         """``n`` draws."""

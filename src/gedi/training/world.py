@@ -43,9 +43,9 @@ class World:
                 f"{started} processes were started, but --devices {hardware.devices} and --nodes {hardware.nodes} mean "
                 f"{asked}: set --devices to the processes on each machine, and --nodes to the number of machines."
             )
-        if asked == 1 and hardware.device == "cpu":
+        if asked == 1 and (hardware.device == "cpu" or (hardware.device == "auto" and not has_accelerator())):
             return  # there is nothing to choose or to connect
-        from lightning_fabric import Fabric  # takes a second to import
+        from lightning_fabric import Fabric  # takes two seconds to import, with torch's compiler
         from lightning_fabric.strategies.ddp import DDPStrategy
 
         strategy = DDPStrategy(timeout=timedelta(seconds=hardware.timeout)) if asked > 1 else "auto"
@@ -199,6 +199,11 @@ class _Gather(torch.autograd.Function):
         total = gradients[0].contiguous()
         torch.distributed.all_reduce(total)
         return total[ctx.rank * ctx.rows : (ctx.rank + 1) * ctx.rows], None, None
+
+
+def has_accelerator() -> bool:
+    """Whether this machine has a device of `Hardware` besides its processor."""
+    return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
 def started_processes() -> int:
