@@ -65,7 +65,7 @@ LARGE_IMAGES: Changes = dict(
     sampler=dict(buffer_size=100, restart=0.0, from_data=1.0, box_margin=0.25),
     augment=dict(noise=0.0, area=0.2, resize=0.75, flip=None, jitter=0.8, gray=0.2, learned=True, early=False),
     objective=dict(
-        generative=dict(kind="denoising", weight=300.0, every=4, base=150, components=64),
+        generative=dict(kind="denoising", weight=300.0, every=4, base=300, components=64),
         contrastive=dict(kind="nt-xent", tau=0.2),
         clustering=dict(dam=0.0, neutral=1.0),
     ),
