@@ -83,9 +83,11 @@ FIT = """
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
     # As if memory were small: what is held at once whatever the file's size is, is less than these files.
-    streaming.MAP_ABOVE, MLPEncoder.rows_at_once = 1 << 20, 256
-    neighbours.MOST_PRODUCTS, neighbours.PCA_ROWS = 0, 500
-    mixture.MOST_ROWS = pictures.AMONG = build.RESOLUTION_ROWS = 500
+    small = [(streaming, "MAP_ABOVE", 1 << 20), (MLPEncoder, "rows_at_once", 256), (neighbours, "MOST_PRODUCTS", 0)]
+    small += [(neighbours, "PCA_ROWS", 500), (mixture, "MOST_ROWS", 500), (pictures, "AMONG", 500)]
+    for owner, name, value in [*small, (build, "SPACING_ROWS", 500)]:
+        assert hasattr(owner, name), name
+        setattr(owner, name, value)
     few = {f"{stage}.iterations": 2 for stage in ("step1", "step2")}
     few |= {"sampler.steps": 1, "dam.steps": 1, "start.repeats": 1, "net.frequency": 1.0}
     how, *files = sys.argv[1:]

@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -58,12 +59,12 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def arm(kind: str, chance: random.Random) -> None:
-    """Make this process die at a random moment of the given kind."""
+def arm(kind: str, chance: random.Random, seconds: float) -> None:
+    """Make this process die at a random moment of the given kind; a whole run takes ``seconds``."""
     if kind == "any moment":
-        threading.Timer(chance.uniform(0.0, 1.2), die).start()
+        threading.Timer(chance.uniform(0.0, seconds), die).start()
         return
-    left = [chance.randint(0, {"timing": 1, "iteration": 20, "saving": 50}[kind])]
+    left = [chance.randint(0, {"timing": 0, "iteration": 20, "saving": 50}[kind])]
 
     def counted(function: Callable) -> Callable:
         def dying(*args, **options):
@@ -104,7 +105,9 @@ def chaos(kills: int, seed: int, folder: Path) -> list[Kill]:
     chance = random.Random(seed)
     data = folder / "moons.npy"
     np.save(data, load("moons", n=120).x)
+    began = time.monotonic()
     assert in_a_child(lambda: train(data, folder / "whole")) == 0
+    seconds = time.monotonic() - began
     expected = (folder / "whole" / runs.MODEL).read_bytes()
     died: list[Kill] = []
     finished = 0
@@ -117,7 +120,7 @@ def chaos(kills: int, seed: int, folder: Path) -> list[Kill]:
 
         def work(run: Path = run, kind: str = kind, armed: bool = armed) -> int:
             if armed:
-                arm(kind, chance)
+                arm(kind, chance, seconds)
             return train(data, run)
 
         chance.random()  # the child's draws do not advance our generator
