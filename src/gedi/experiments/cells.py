@@ -123,6 +123,15 @@ def cells_of(budget: Budget, cell: AnyCell, *, laptop_seeds: int | None = None) 
     return [replace(cell, rows=budget.rows or cell.rows, seed=cell.seed + k) for k in range(n)]
 
 
+class Row(NamedTuple):
+    """A row of a table: its title, and what its cells fit."""
+
+    title: str
+    method: str = "gedi"
+    variant: str = "full"
+    preset: str | None = None
+
+
 class CellData(NamedTuple):
     """Training rows without labels, and a labelled test split that is only used for scores."""
 
