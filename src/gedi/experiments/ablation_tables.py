@@ -22,6 +22,7 @@ from gedi.experiments.tabulate import (
     part,
     tabulate,
 )
+from gedi.report.look import marker
 
 DATA: dict[str, Cell] = {
     "moons": Cell("moons", 2),
@@ -202,7 +203,7 @@ def _draw(results: Results) -> Figure:
     made, grid = plots.figure(1, 1, width=7.5, height=0.36 * len(CONDITIONS) + 1.4)
     axes = grid[0, 0]
     for k, method in enumerate(METHODS_SHOWN):
-        style = {"s": 30, "color": plots.colour(k), "marker": plots.MARKERS[k], "alpha": 0.8, "zorder": 3}
+        style = {"s": 30, "color": plots.colour(k), "marker": marker(k), "alpha": 0.8, "zorder": 3}
         for i, condition in enumerate(CONDITIONS):
             scores = [results.found[cell]["nmi"] for cell in results.cells[condition, method]]
             height = [i + 0.22 * (k - 1)] * len(scores)

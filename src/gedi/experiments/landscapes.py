@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 
 from gedi.errors import DataError
 from gedi.experiments import plots
-from gedi.report.charts import Window, density_grid
+from gedi.report.charts import contour_lines, density_grid
 from gedi.report.measures import Answers, walk_paths
 from gedi.training.model import TrainedModel
 
@@ -42,11 +42,12 @@ def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
     image = energy.imshow(
         heights, extent=(*window[0], *window[1]), origin="lower", cmap="cividis", interpolation="bilinear"
     )
-    _draw_contours(energy, heights, window, colors="white", linewidths=0.4, alpha=0.7)
+    lines = contour_lines(heights, window)
+    energy.add_collection(LineCollection(lines, colors="white", linewidths=0.4, alpha=0.7))
     energy.figure.colorbar(image, ax=energy, shrink=0.75, pad=0.02, extend="min").ax.tick_params(labelsize=7)
-    _draw_contours(walks, heights, window, colors="#bbbbbb", linewidths=0.5)
-    for path in (paths := walk_paths(model, answers.rows, n=min(WALKS_OF_PANEL, len(x)), seed=0)):
-        walks.plot(path[:, 0], path[:, 1], color=plots.colour(3), linewidth=1.1, alpha=0.9)
+    walks.add_collection(LineCollection(lines, colors="#bbbbbb", linewidths=0.5))
+    paths = walk_paths(model, answers.rows, n=min(WALKS_OF_PANEL, len(x)), seed=0)
+    walks.add_collection(LineCollection(list(paths), colors=plots.colour(3), linewidths=1.1, alpha=0.9))
     walks.scatter(paths[:, 0, 0], paths[:, 0, 1], s=5, color="black", linewidths=0, zorder=3)
     drawn = model.sample(SAMPLES_OF_PANEL, seed=0)
     samples.scatter(drawn[:, 0], drawn[:, 1], s=5, color=plots.colour(2), linewidths=0)
@@ -56,10 +57,3 @@ def fill_row(model: TrainedModel, x: np.ndarray, row: Any) -> None:
         axes.set_title(title, fontsize=10)
         plots.plane(axes)
         axes.set(xlim=window[0], ylim=window[1])
-
-
-def _draw_contours(axes: Axes, heights: np.ndarray, window: Window, **style: Any) -> None:
-    xs, ys = (np.linspace(low, high, GRID_OF_PANEL) for low, high in window)
-    bottom, top = float(heights.min()), float(heights.max())
-    levels = np.linspace(bottom, max(top, bottom + 1e-6), 7)[1:-1]
-    axes.contour(xs, ys, heights, levels=levels, linestyles="solid", **style)

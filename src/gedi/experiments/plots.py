@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from gedi.report.images import tiled
 from gedi.report.look import colour
 
-MARKERS = "osD^vPX*"
 PANEL_COLUMNS = 8  # images in a row of a panel
 
 

@@ -32,6 +32,7 @@ from gedi.experiments.tabulate import (
     tabulate,
 )
 from gedi.report.charts import CUT_OFF
+from gedi.report.look import marker
 from gedi.report.measures import walk_paths
 from gedi.training.model import TrainedModel
 
@@ -247,9 +248,9 @@ def _draw_curves(
 def _draw_curve(axes: Axes, curve: dict[int, dict[str, float]], index: int, offset: float, style: str) -> Any:
     places = [t + offset for t in curve]
     low, middle, high = ([score[name] for score in curve.values()] for name in ("min", "mean", "max"))
-    colour, marker = plots.colour(index), plots.MARKERS[index % len(plots.MARKERS)]
-    axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
-    (line,) = axes.plot(places, middle, color=colour, marker=marker, markersize=5, linestyle=style, clip_on=False)
+    axes.fill_between(places, low, high, color=plots.colour(index), alpha=0.15, linewidth=0)
+    look = {"color": plots.colour(index), "marker": marker(index), "linestyle": style}
+    (line,) = axes.plot(places, middle, markersize=5, clip_on=False, **look)
     return line
 
 
