@@ -15,6 +15,7 @@ from gedi.experiments.tabulate import (
     SECONDS,
     Entry,
     Results,
+    Text,
     count,
     mean,
     means,
@@ -170,16 +171,10 @@ def table_robustness(request: Request) -> Outcome:
         columns={
             "data": part(),
             "seeds": count("gedi"),
-            "GEDI": mean("nmi", "gedi"),
-            "GEDI, AMI": mean("ami", "gedi"),
-            "GEDI, ARI": mean("ari", "gedi"),
+            **_agreement("gedi"),
             "GEDI, lowest seed": number("nmi", "gedi", of="min"),
-            "k-means": mean("nmi", "kmeans"),
-            "k-means, AMI": mean("ami", "kmeans"),
-            "k-means, ARI": mean("ari", "kmeans"),
-            "spectral": mean("nmi", "spectral"),
-            "spectral, AMI": mean("ami", "spectral"),
-            "spectral, ARI": mean("ari", "spectral"),
+            **_agreement("kmeans"),
+            **_agreement("spectral"),
             "AUROC, noise": mean("auroc_uniform", "gedi"),
             "AUROC, shuffled": mean("auroc_shuffled", "gedi"),
             "seconds": number("seconds", "gedi", form=".0f"),
@@ -196,6 +191,12 @@ def table_robustness(request: Request) -> Outcome:
         ],
         draw=_draw,
     )
+
+
+def _agreement(method: str) -> dict[str, Text]:
+    """NMI, AMI and ARI of a method."""
+    endings = {"": "nmi", ", AMI": "ami", ", ARI": "ari"}
+    return {f"{METHOD_NAMES[method]}{ending}": mean(score, method) for ending, score in endings.items()}
 
 
 def _draw(results: Results) -> Figure:

@@ -24,6 +24,7 @@ from gedi.training.presets import preset
 
 Measured = dict[str, Any]
 Labelled = tuple[np.ndarray, np.ndarray]  # rows [n, d], and a label for each
+SMALL_SETS = {"moons": 2, "circles": 2, "digits": 10}  # sets that are fitted in seconds, and their clusters
 THIN = 0.02  # standard deviation of the noise in columns added to a toy
 NON_FINITE = (" is nan", " is inf", " is -inf")  # how an event of the guard ends that saw such a value
 UNTRAINED = "untrained"  # k-means on the representation of GEDI's net before training
