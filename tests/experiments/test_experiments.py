@@ -18,8 +18,7 @@ from gedi.experiments import EXPERIMENTS, ablation_tables, budget, cell_fits, ce
 from gedi.experiments.ablation_tables import VARIANTS
 from gedi.experiments.cells import Cell, cell_data
 from gedi.experiments.image_cells import ROWS, image_cells
-from gedi.experiments.landscapes import draw_landscape
-from gedi.experiments.plots import figure, scatter_clusters
+from gedi.experiments.plots import draw_landscape, figure, scatter_clusters
 from gedi.experiments.stability_tables import counts_of_runs
 from gedi.experiments.table1 import BestOf, setting_differences
 from gedi.experiments.tabulate import mean_std, settings_names, statistics_of

@@ -11,7 +11,7 @@ from gedi import runs
 from gedi.experiments import Outcome, Say
 from gedi.experiments.cell_fits import MODELS, run_cells
 from gedi.experiments.cells import SMALL_SETS, Cell, cell_data
-from gedi.experiments.landscapes import draw_landscape
+from gedi.experiments.plots import draw_landscape
 from gedi.experiments.tabulate import METHOD_NAMES, NOTE_JEM, divergence_notes
 from gedi.report.images import write_samples
 

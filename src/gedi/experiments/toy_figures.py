@@ -15,7 +15,6 @@ from gedi import runs
 from gedi.experiments import Budget, Outcome, Request, paper, plots
 from gedi.experiments.cell_fits import MODELS, measure_cell
 from gedi.experiments.cells import Cell, CellData, Measured, cell_data
-from gedi.experiments.landscapes import PANELS, fill_row
 from gedi.experiments.table1 import TWO_SHAPES
 from gedi.experiments.tabulate import (
     DENSITY,
@@ -258,13 +257,13 @@ def fig_landscapes(request: Request) -> Outcome:
     """The first seed's models, one row of panels per data set."""
 
     def draw(results: Results) -> Figure:
-        made, grid = plots.figure(len(PLANE_SETS), PANELS, width=3.5, height=3.3)
+        made, grid = plots.figure(len(PLANE_SETS), plots.PANELS, width=3.5, height=3.3)
         for row, data in zip(grid, PLANE_SETS, strict=True):
             cell, measured = results.cells[data,][0], results.first(data)
             if "diverged" in measured:
                 row[0].set_title(f"{data}: diverged", fontsize=10)
                 continue
-            fill_row(runs.load(request.out / MODELS / cell.key), cell_data(cell).x_train, row)
+            plots.fill_row(runs.load(request.out / MODELS / cell.key), cell_data(cell).x_train, row)
             row[0].set_ylabel(f"{data}, NMI {measured['nmi']:.2f}", fontsize=10)
         return made
 
