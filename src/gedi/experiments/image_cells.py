@@ -65,7 +65,7 @@ class ImageCell(Cell):
 
     asks_cost = True
 
-    def image_shape(self) -> tuple[int, ...]:
+    def row_shape(self) -> tuple[int, ...]:
         return SHAPE
 
     def config(self) -> TrainingConfig:
