@@ -48,13 +48,12 @@ def table_stability(request: Request) -> Outcome:
             "Digits have none: their density learns by denoising, without samples.",
         ],
         varies=None,
-        summarise=counts_of_runs,
     )
 
 
 def _number(key: str) -> Text:
     def text(results: Results, row: Entry) -> str:
-        value = results.groups[row][key]
+        value = counts_of_runs([results.found[cell] for cell in results.cells[row]])[key]
         return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
     return text
