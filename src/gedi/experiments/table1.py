@@ -89,9 +89,9 @@ def table1(request: Request) -> Outcome:
             f"{RUNS} by objective' keeps the one of {RUNS} independent runs with the same settings whose final "
             "objective is lowest; labels are not used. 'weights 1': all terms are means over the batch with weight 1, "
             "instead of 1000 and 500 for L_DI. 'short step 2': 150 iterations with a learning rate of 3e-4.",
-            "'objective' is what runs, or heads, are compared by: in the paper's settings the loss L_DI, where 0.69 "
-            "means no clusters; for our default the share of the clusters' entropy that pairs of views leave "
-            "unexplained, where 1 does. A low objective with a low NMI is a minimum with other clusters.",
+            "'objective' is what runs, or heads, are compared by: in the paper's settings the loss L_DI (0.69: no "
+            "clusters), in our default the share of the clusters' entropy that pairs of views leave unexplained (1: no "
+            "clusters). A low objective with a low NMI is a minimum with other clusters.",
             "'left the guard's limits': how many fits did, and where the first did. The paper's settings are trained "
             "to the end regardless; a fit whose values are no longer finite counts as one cluster.",
             "We tuned our default on other points of these shapes; table-robustness has more.",
