@@ -2,6 +2,8 @@
 
 # pyright: reportMissingTypeStubs=false
 # pyright: reportUnnecessaryIsInstance=false
+import csv
+import io
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -113,6 +115,13 @@ def few(names: Iterable[str]) -> str:
     listed = list(names)
     more = f" and {len(listed) - NAMES_SHOWN} more" if len(listed) > NAMES_SHOWN else ""
     return ", ".join(listed[:NAMES_SHOWN]) + more
+
+
+def comma_separated(names: Iterable[str]) -> str:
+    """The names as the command line takes them, in one line of CSV."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
 
 def check_names(names: Iterable[str], where: Path | str) -> list[str]:
