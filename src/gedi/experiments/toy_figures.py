@@ -241,9 +241,9 @@ def _draw_curves(
 def _draw_curve(axes: Axes, curve: dict[int, dict[str, float]], index: int, offset: float, style: str) -> Any:
     places = [t + offset for t in curve]
     low, middle, high = ([score[name] for score in curve.values()] for name in ("min", "mean", "max"))
-    axes.fill_between(places, low, high, color=plots.colour(index), alpha=0.15, linewidth=0)
-    look = {"color": plots.colour(index), "marker": marker(index), "linestyle": style}
-    (line,) = axes.plot(places, middle, markersize=5, clip_on=False, **look)
+    colour, shape = plots.colour(index), marker(index)
+    axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+    (line,) = axes.plot(places, middle, color=colour, marker=shape, markersize=5, linestyle=style, clip_on=False)
     return line
 
 
