@@ -47,7 +47,7 @@ IMAGES_SHOWN = 32  # images per panel
 COMPARED_METHODS = ("jem", "barlow", "swav", "simclr", "gedi")
 # The paper's ablation, whatever our default is: its GEDI has one encoder and L_NF.
 ABLATIONS = {
-    "no-nf-2-encoders": Row("no NF, 2 encoders", variant="no NF, 2 encoders"),
+    "no-nf-2-encoders": Row("no NF, 2 encoders", variant="no NF + two encoders"),
     "no-nf": Row("no NF", variant="no NF + one encoder"),
     "with-nf": Row("with L_NF", variant="with L_NF + one encoder"),
 }
