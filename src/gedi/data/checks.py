@@ -110,11 +110,11 @@ def check_block(
     return rows
 
 
-def few(names: Iterable[str]) -> str:
+def few(names: Iterable[str], most: int = NAMES_SHOWN) -> str:
     """The first few names of a list, and how many more there are."""
     listed = list(names)
-    more = f" and {len(listed) - NAMES_SHOWN} more" if len(listed) > NAMES_SHOWN else ""
-    return ", ".join(listed[:NAMES_SHOWN]) + more
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
 
 
 def comma_separated(names: Iterable[str]) -> str:
