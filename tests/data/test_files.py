@@ -69,6 +69,18 @@ def test_npz_split_and_text_labels(tmp_path):
     assert np.array_equal(test.x, X[:2] + 1) and test.y.tolist() == [1, 0]
 
 
+def test_an_archive_is_read_whatever_its_name(tmp_path):
+    np.savez(tmp_path / "rows.npz", x=X, y=[0, 1, 1])
+    path = (tmp_path / "rows.npz").rename(tmp_path / "rows.npy")
+    assert np.array_equal(load(path).x, X) and np.array_equal(next(stream(path).blocks), X)
+
+
+def test_columns_with_odd_names_are_quoted_for_the_command_line(tmp_path):
+    (tmp_path / "rows.csv").write_text('x,"a, b"\n1,red\n2,blue\n')
+    with pytest.raises(DataError, match=r"""--drop '"a, b"', name it with --label-column 'a, b' if"""):
+        load(tmp_path / "rows.csv", raw=True)
+
+
 def test_npz_problems(tmp_path):
     np.savez(tmp_path / "two.npz", a=X, b=X)
     with pytest.raises(DataError, match="arrays a, b"):

@@ -11,7 +11,7 @@ def test_demo_shows_four_methods_on_a_self_contained_page_and_resumes(tmp_path, 
 
     original = demo.run
     monkeypatch.setattr(demo, "run", small)
-    monkeypatch.setattr(demo, "DEMO_SETS", {"moons": 2, "digits": 10})
+    monkeypatch.setattr(demo, "SMALL_SETS", {"moons": 2, "digits": 10})
     monkeypatch.setattr(cells_module, "TOY_ROWS", {"train": 200, "test": 200})
     assert main(["demo", "--out", str(tmp_path), "--preset", "smoke"]) == 0
     out, err = capsys.readouterr()

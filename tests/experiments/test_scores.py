@@ -1,6 +1,7 @@
 """The numbers of one fit beyond its clusters."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -85,7 +86,7 @@ def test_a_method_without_clusters_gets_those_of_k_means_on_its_representation(o
 
 def test_without_a_model_the_pixels_are_probed(monkeypatch):
     monkeypatch.setattr(image_cells, "of_representation", lambda cell, model, data: {"probe": model})
-    assert of_image_fit(SVHN, None, CellData(*[np.zeros((1, 1))] * 3)) == {"probe": None}
+    assert of_image_fit(SVHN, None, CellData(*[np.zeros((1, 1))] * 3), picture=Path("no")) == {"probe": None}
 
 
 def test_a_diverged_fit_gets_no_numbers_of_the_raw_rows(monkeypatch):

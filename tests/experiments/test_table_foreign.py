@@ -5,7 +5,7 @@ import pytest
 
 from gedi.experiments import EXPERIMENTS, table_foreign
 from gedi.experiments.cells import Cell, CellData
-from gedi.experiments.table_foreign import FOREIGN, PATCH, shuffled_patches, shuffled_pixels
+from gedi.experiments.table_foreign import FOREIGN, PATCH, shuffled_patches
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_patches_move_whole_and_in_every_image_differently(images):
 
 
 def test_shuffled_pixels_keep_the_values_of_every_pixel(images):
-    made = shuffled_pixels(images, np.random.default_rng(1))
+    made = FOREIGN["shuffled pixels"](images, np.random.default_rng(1))
     assert np.array_equal(np.sort(made, axis=0), np.sort(images, axis=0)) and not np.array_equal(made, images)
 
 

@@ -58,7 +58,7 @@ def test_the_papers_numbers_are_beside_ours(fits, tmp_path, monkeypatch):
     y = np.arange(60_000) % 10
     np.savez(tmp_path / "mnist.npz", x_train=x, y_train=y, x_test=x[:100], y_test=y[:100])
     monkeypatch.setenv("GEDI_DATA", str(tmp_path))
-    cells_module._image_shape.cache_clear()
+    cells_module._row_shape.cache_clear()
     outcome = EXPERIMENTS["table-nesy"].run("laptop", None, tmp_path, 1, print)
     rows = {(row[0], row[1]): row for row in outcome.rows}
     assert len(rows) == 18 and rows["1,000", "with constraint"][3] == paper.TABLE4_ACCURACY[1000]["with constraint"]

@@ -6,7 +6,7 @@ from sklearn.cluster import KMeans
 
 from gedi.data import toys
 from gedi.report import gaps
-from gedi.report.gaps import K_MEANS, MIXTURE, compare_rivals, find_gaps, spread_steps
+from gedi.report.gaps import K_MEANS, MIXTURE, compare_rivals, neighbour_links, spread_steps
 
 rng = np.random.default_rng(0)
 NOISE = {
@@ -16,6 +16,10 @@ NOISE = {
     "a Gaussian": rng.normal(size=(600, 2)),
     "a Gaussian of ten columns": rng.normal(size=(600, 10)),
 }
+
+
+def find_gaps(x, labels):
+    return gaps.find_gaps(x, labels, neighbour_links(x), (), {})
 
 
 @pytest.mark.parametrize("name", NOISE)

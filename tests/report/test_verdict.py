@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from gedi.cli import build_parser, training_flags
+from gedi.report import verdict
 from gedi.report.gaps import Gaps, MeasuredClusters, Surroundings
 from gedi.report.measures import Measures
 from gedi.report.rerun import Rerun
-from gedi.report.verdict import LIMITS, TOO_SHORT, Finding, Judgement, Limit, headline, judge, overall
+from gedi.report.verdict import LIMITS, TOO_SHORT, Finding, Judgement, Limit, headline, overall
 from gedi.training.config import TrainingConfig, override
 from gedi.training.presets import configure
 
@@ -47,6 +48,10 @@ FINE = Measures(
     candidates={"a head": 0.01, "kmeans": 0.2},
     winner="a head",
 )
+
+
+def judge(measures, rerun=None):
+    return verdict.judge(measures, rerun or Rerun(n_clusters=measures.n_clusters))
 
 
 def levels(measures):

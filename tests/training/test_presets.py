@@ -8,7 +8,7 @@ import pytest
 
 from gedi.data import load
 from gedi.errors import ConfigError
-from gedi.experiments.variants import VARIANT_CHANGES
+from gedi.experiments.variants import VARIANT_CHANGES, ablate
 from gedi.objectives.negative_free import Gaussian
 from gedi.runs.layout import check_sizes
 from gedi.training import fit as fit_module
@@ -28,7 +28,7 @@ def changes(before, after) -> dict:
 
 def ablated(config, name):
     config = copy.deepcopy(config)
-    VARIANT_CHANGES[name](config)
+    ablate(config, name)
     return config
 
 
@@ -131,8 +131,8 @@ NO_NF = {f"objective.negative_free.{field.name}": None for field in fields(Gauss
     [
         ("full", {}),
         ("no NF", NO_NF),
-        ("no NF, no step 1", NO_NF | {"step1.iterations": 0}),
-        ("no NF, 2 encoders", NO_NF | {"net.two_encoders": True}),
+        ("no NF + no step 1", NO_NF | {"step1.iterations": 0}),
+        ("no NF + two encoders", NO_NF | {"net.two_encoders": True}),
         ("random heads only", {"heads.starts": ()}),
     ],
 )
@@ -157,7 +157,7 @@ def test_an_ablation_of_a_missing_term_is_refused(tiny, method, name, family):
 
 
 def test_two_encoders_share_no_weights(blobs, tiny):
-    net = fit_prepared(prepare(blobs, ablated(tiny(), "no NF, 2 encoders"), 2), seed=0).net
+    net = fit_prepared(prepare(blobs, ablated(tiny(), "no NF + two encoders"), 2), seed=0).net
     own = {id(p) for p in net.energy_encoder.parameters()}
     assert own and own.isdisjoint(id(p) for p in net.encoder.parameters())
 

@@ -24,9 +24,9 @@ BLOCK_BYTES = 1 << 25  # most bytes of a block, in float64
 
 def read(path: Path, split: str) -> Dataset:
     """Read a .npy file, or one split of an .npz file."""
-    if _kind(path) == ".npz":
-        return _read_npz(path, split)
-    return _array_dataset(streaming.open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE), path)
+    _check_suffix(path)
+    content = streaming.open_numpy(path, mapped=path.stat().st_size > streaming.MAP_ABOVE)
+    return _read_archive(content, path, split) if _is_archive(content) else _array_dataset(content, path)
 
 
 def read_blocks(path: Path, split: str) -> Iterator[np.ndarray]:
@@ -34,8 +34,14 @@ def read_blocks(path: Path, split: str) -> Iterator[np.ndarray]:
 
     Memory use stays at a few blocks of 32 MB (or of one row, if that is larger), however large the file.
     """
-    is_npz = _kind(path) == ".npz"
-    blocks = _npz_blocks(path, split) if is_npz else array_blocks(streaming.open_numpy(path, mapped=True))
+    _check_suffix(path)
+    content = streaming.open_numpy(path, mapped=True)
+    if _is_archive(content):
+        with content:
+            key, _ = _npz_keys(content.files, path, split)
+        blocks = streaming.npz_blocks(path, key, block_rows)
+    else:
+        blocks = array_blocks(content)
     return (numeric_array(block, path) for block in blocks)
 
 
@@ -53,10 +59,14 @@ def array_blocks(x: np.ndarray) -> Iterator[np.ndarray]:
         yield values
 
 
-def _kind(path: Path) -> str:
-    if (suffix := path.suffix.lower()) not in ARRAY_SUFFIXES:
+def _check_suffix(path: Path) -> None:
+    if path.suffix.lower() not in ARRAY_SUFFIXES:
         raise DataError(f"Cannot read {path}: expected a file ending in {', '.join(ARRAY_SUFFIXES + TABLE_SUFFIXES)}.")
-    return suffix
+
+
+def _is_archive(content: Any) -> bool:
+    """Whether an opened file is an .npz archive, whatever its name."""
+    return hasattr(content, "files")
 
 
 def _array_dataset(x: np.ndarray, path: Path, y: np.ndarray | None = None, **more: Any) -> Dataset:
@@ -72,10 +82,7 @@ def archive_array(archive: Any, key: str, path: Path) -> np.ndarray:
         raise streaming.damaged(path, key) from error
 
 
-def _read_npz(path: Path, split: str) -> Dataset:
-    archive = streaming.open_numpy(path)
-    if not hasattr(archive, "files"):  # a .npy file under another name
-        return _array_dataset(archive, path)
+def _read_archive(archive: Any, path: Path, split: str) -> Dataset:
     with archive:
         x_key, y_key = _npz_keys(archive.files, path, split)
         is_large = streaming.member_bytes(path, x_key) > streaming.MAP_ABOVE
@@ -89,15 +96,6 @@ def _read_npz(path: Path, split: str) -> Dataset:
             raise DataError(f"{path} holds {len(x)} rows but labels of shape {y.shape}: give one label per row.")
         y, classes = encode_labels(y, path)
     return _array_dataset(x, path, y, classes=classes, groups=groups)
-
-
-def _npz_blocks(path: Path, split: str) -> Iterator[np.ndarray]:
-    archive = streaming.open_numpy(path, mapped=True)
-    if not hasattr(archive, "files"):
-        return array_blocks(archive)
-    with archive:
-        key, _ = _npz_keys(archive.files, path, split)
-    return streaming.npz_blocks(path, key, block_rows)
 
 
 def _npz_keys(keys: Sequence[str], path: Path, split: str) -> tuple[str, str]:

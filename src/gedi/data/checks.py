@@ -2,6 +2,8 @@
 
 # pyright: reportMissingTypeStubs=false
 # pyright: reportUnnecessaryIsInstance=false
+import csv
+import io
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -108,11 +110,18 @@ def check_block(
     return rows
 
 
-def few(names: Iterable[str]) -> str:
+def few(names: Iterable[str], most: int = NAMES_SHOWN) -> str:
     """The first few names of a list, and how many more there are."""
     listed = list(names)
-    more = f" and {len(listed) - NAMES_SHOWN} more" if len(listed) > NAMES_SHOWN else ""
-    return ", ".join(listed[:NAMES_SHOWN]) + more
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
+
+
+def comma_separated(names: Iterable[str]) -> str:
+    """The names as the command line takes them, in one line of CSV."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
 
 def check_names(names: Iterable[str], where: Path | str) -> list[str]:

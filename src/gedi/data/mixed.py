@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
 
 from gedi.data.cell_values import number_in, pandas
-from gedi.data.checks import few, image_shape_of
+from gedi.data.checks import comma_separated, few, image_shape_of
 from gedi.data.dataset import Dataset
 from gedi.data.recognition import numbers_rows, recognise
 from gedi.data.table_recipe import Surprises, TableRecipe, plain_recipe
@@ -109,22 +110,16 @@ def _not_numeric(file: TableFile, frame: Any, wanted: Wanted) -> DataError:
     is_single = len(held) == 1
     which = f"column {first!r} is" if is_single else f"the columns {few(map(repr, held))} are"
     if wanted.dropped is not None and is_single:
-        fix = f"leave it out with --drop {_flag([first])}, name it with --label-column {_flag([first])} if it holds "
-        fix += "the labels, or encode it as numbers"
+        fix = f"leave it out with --drop {quote(comma_separated(held))}, name it with --label-column {quote(first)} if "
+        fix += "it holds the labels, or encode it as numbers"
     elif wanted.dropped is not None:
-        fix = f"leave them out with --drop {_flag(list(held))}, name the column of labels with --label-column, or "
-        fix += "encode them as numbers"
+        fix = f"leave them out with --drop {quote(comma_separated(held))}, name the column of labels with "
+        fix += "--label-column, or encode them as numbers"
     elif wanted.features is None:
         fix = "remove columns that training did not have, or name a column 'label' if it holds the labels"
     else:
         fix = f"{'it' if is_single else 'they'} must hold numbers, as in training"
     return DataError(f"In {file.path}, {which} not numeric ({'it' if is_single else repr(first)} holds {what}): {fix}.")
-
-
-def _flag(names: list[str]) -> str:
-    """The names as one argument of a command line."""
-    text = ",".join(f'"{name}"' if "," in name or '"' in name else name for name in names)
-    return text if text.replace(",", "").replace("_", "").isalnum() else f"'{text}'"
 
 
 def recipe_blocks(

@@ -59,37 +59,30 @@ def paper_circles(n: int, *, seed: int = 0, noise: float = 0.08) -> tuple[np.nda
 
 def rings(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
     """Three concentric rings with equal numbers of points, labelled from the inside out."""
-    _check(n, noise)
-    rng = np.random.default_rng(seed)
-    y = rng.permutation(np.arange(n) % len(RING_RADII))
+    rng, y = _labelled(n, noise, seed, len(RING_RADII))
     angle = rng.uniform(0, 2 * np.pi, n)
-    radius = np.asarray(RING_RADII)[y]
-    return _polar(radius, angle, noise, rng), y.astype(np.int64)
+    return _noisy(_polar(np.asarray(RING_RADII)[y], angle), noise, rng), y
 
 
 def spirals(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
     """Two Archimedean spirals, half a turn apart, with points spread evenly along their length."""
-    _check(n, noise)
-    rng = np.random.default_rng(seed)
-    y = rng.permutation(np.arange(n) % 2)
+    rng, y = _labelled(n, noise, seed, 2)
     growth = SPIRAL_SPACING / np.pi  # arms half a turn apart are `growth * pi` apart
     turn = np.linspace(0, SPIRAL_TURNS * 2 * np.pi, 1000)
     speed = np.hypot(SPIRAL_START + growth * turn, growth)
     # Invert the arc length: a uniform angle would crowd the points into the centre.
     length = np.concatenate([[0.0], np.cumsum((speed[1:] + speed[:-1]) / 2)])
     angle = np.interp(rng.uniform(0, length[-1], n), length, turn)
-    return _polar(SPIRAL_START + growth * angle, angle + np.pi * y, noise, rng), y.astype(np.int64)
+    return _noisy(_polar(SPIRAL_START + growth * angle, angle + np.pi * y), noise, rng), y
 
 
 def links(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
     """Two rings in space, linked like a chain: no plane separates them."""
-    _check(n, noise)
-    rng = np.random.default_rng(seed)
-    y = rng.permutation(np.arange(n) % 2)
+    rng, y = _labelled(n, noise, seed, 2)
     angle = rng.uniform(0, 2 * np.pi, n)
     flat, cos, sin = np.zeros(n), np.cos(angle), np.sin(angle)
     ring = np.where(y == 0, np.stack([cos, sin, flat]), np.stack([1 + cos, flat, sin])).T
-    return (ring + noise * rng.standard_normal(ring.shape)).astype(np.float32), y.astype(np.int64)
+    return _noisy(ring, noise, rng), y
 
 
 def smile(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
@@ -98,21 +91,16 @@ def smile(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.searchsorted(np.cumsum(SMILE_SHARES), (np.arange(n) + 0.5) / n))
     angle = np.where(y == 0, rng.uniform(0, 2 * np.pi, n), rng.uniform(1.15 * np.pi, 1.85 * np.pi, n))
-    radius = np.where(y == 0, 1.0, 0.6)
-    face = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    face = _polar(np.where(y == 0, 1.0, 0.6), angle)
     eyes = np.stack([np.where(y == 2, -0.35, 0.35), np.full(n, 0.3)], axis=1) + 0.05 * rng.standard_normal((n, 2))
-    x = np.where((y >= 2)[:, None], eyes, face)
-    return (x + noise * rng.standard_normal(x.shape)).astype(np.float32), y.astype(np.int64)
+    return _noisy(np.where((y >= 2)[:, None], eyes, face), noise, rng), y.astype(np.int64)
 
 
 def blobs(n: int, *, seed: int = 0, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
     """Five round clouds of different widths, plus the noise."""
-    _check(n, noise)
-    rng = np.random.default_rng(seed)
-    y = rng.permutation(np.arange(n) % len(BLOBS))
+    rng, y = _labelled(n, noise, seed, len(BLOBS))
     place, width = np.asarray(BLOBS)[y, :2], np.asarray(BLOBS)[y, 2:]
-    x = place + np.hypot(width, noise) * rng.standard_normal((n, 2))
-    return x.astype(np.float32), y.astype(np.int64)
+    return _noisy(place, np.hypot(width, noise), rng), y
 
 
 def rotate(x: np.ndarray, degrees: float) -> np.ndarray:
@@ -150,8 +138,18 @@ def triplets(y: np.ndarray, n: int, *, seed: int) -> np.ndarray:
     return places.reshape(n, 3)
 
 
-def _polar(radius: np.ndarray, angle: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
-    x = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+def _labelled(n: int, noise: float, seed: int, count: int) -> tuple[np.random.Generator, np.ndarray]:
+    """A generator, and labels drawn from it for ``count`` shapes with equal numbers of points."""
+    _check(n, noise)
+    rng = np.random.default_rng(seed)
+    return rng, rng.permutation(np.arange(n, dtype=np.int64) % count)
+
+
+def _polar(radius: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+def _noisy(x: np.ndarray, noise: float | np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return (x + noise * rng.standard_normal(x.shape)).astype(np.float32)
 
 

@@ -83,13 +83,7 @@ def _entropies(batches: np.ndarray) -> np.ndarray:
 
 def clustering_scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
     """All of these scores by name."""
-    return {
-        "nmi": nmi(y_true, y_pred),
-        "accuracy": accuracy(y_true, y_pred),
-        "ari": ari(y_true, y_pred),
-        "ami": ami(y_true, y_pred),
-        "nmi_batch64": nmi_batch64(y_true, y_pred),
-    }
+    return {score.__name__: score(y_true, y_pred) for score in (nmi, accuracy, ari, ami, nmi_batch64)}
 
 
 def label_scores(model: Any, rows: np.ndarray, labels: np.ndarray | None) -> dict[str, float]:

@@ -15,6 +15,7 @@ from gedi.experiments.tabulate import (
     SECONDS,
     Entry,
     Results,
+    Text,
     count,
     mean,
     means,
@@ -22,6 +23,7 @@ from gedi.experiments.tabulate import (
     part,
     tabulate,
 )
+from gedi.report.look import marker
 
 DATA: dict[str, Cell] = {
     "moons": Cell("moons", 2),
@@ -169,16 +171,10 @@ def table_robustness(request: Request) -> Outcome:
         columns={
             "data": part(),
             "seeds": count("gedi"),
-            "GEDI": mean("nmi", "gedi"),
-            "GEDI, AMI": mean("ami", "gedi"),
-            "GEDI, ARI": mean("ari", "gedi"),
+            **_agreement("gedi"),
             "GEDI, lowest seed": number("nmi", "gedi", of="min"),
-            "k-means": mean("nmi", "kmeans"),
-            "k-means, AMI": mean("ami", "kmeans"),
-            "k-means, ARI": mean("ari", "kmeans"),
-            "spectral": mean("nmi", "spectral"),
-            "spectral, AMI": mean("ami", "spectral"),
-            "spectral, ARI": mean("ari", "spectral"),
+            **_agreement("kmeans"),
+            **_agreement("spectral"),
             "AUROC, noise": mean("auroc_uniform", "gedi"),
             "AUROC, shuffled": mean("auroc_shuffled", "gedi"),
             "seconds": number("seconds", "gedi", form=".0f"),
@@ -197,12 +193,18 @@ def table_robustness(request: Request) -> Outcome:
     )
 
 
+def _agreement(method: str) -> dict[str, Text]:
+    """NMI, AMI and ARI of a method."""
+    endings = {"": "nmi", ", AMI": "ami", ", ARI": "ari"}
+    return {f"{METHOD_NAMES[method]}{ending}": mean(score, method) for ending, score in endings.items()}
+
+
 def _draw(results: Results) -> Figure:
     """One point per seed, because a mean hides one bad seed in five."""
     made, grid = plots.figure(1, 1, width=7.5, height=0.36 * len(CONDITIONS) + 1.4)
     axes = grid[0, 0]
     for k, method in enumerate(METHODS_SHOWN):
-        style = {"s": 30, "color": plots.colour(k), "marker": plots.MARKERS[k], "alpha": 0.8, "zorder": 3}
+        style = {"s": 30, "color": plots.colour(k), "marker": marker(k), "alpha": 0.8, "zorder": 3}
         for i, condition in enumerate(CONDITIONS):
             scores = [results.found[cell]["nmi"] for cell in results.cells[condition, method]]
             height = [i + 0.22 * (k - 1)] * len(scores)

@@ -76,7 +76,6 @@ def measure_cell(
     try:
         fit = fit or (_fit_baseline if cell.is_rival else _fit_gedi)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*columns are constant")  # the dark border of the digits
             warnings.filterwarnings("ignore", message="Graph is not fully connected")  # spectral clustering copes
             warnings.simplefilter("ignore", GuardWarning)  # the guard's events are kept with the numbers
             labels, found, model = fit(cell, data)

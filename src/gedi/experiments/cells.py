@@ -24,6 +24,7 @@ from gedi.training.presets import preset
 
 Measured = dict[str, Any]
 Labelled = tuple[np.ndarray, np.ndarray]  # rows [n, d], and a label for each
+SMALL_SETS = {"moons": 2, "circles": 2, "digits": 10}  # sets that are fitted in seconds, and their clusters
 THIN = 0.02  # standard deviation of the noise in columns added to a toy
 NON_FINITE = (" is nan", " is inf", " is -inf")  # how an event of the guard ends that saw such a value
 UNTRAINED = "untrained"  # k-means on the representation of GEDI's net before training
@@ -79,10 +80,10 @@ class Cell:
 
     def config(self) -> TrainingConfig:
         """The training settings, before any that depend on the data are filled in. Rivals have none."""
-        image_shape = self.image_shape()
-        n_features = math.prod(image_shape) if image_shape else self.columns or _columns(self.dataset)
+        shape = self.row_shape()
+        image_shape = shape if len(shape) == 3 else None
         method = "gedi" if self.method == UNTRAINED else self.method
-        config = with_method(preset(self.preset, n_features=n_features, image_shape=image_shape), method)
+        config = with_method(preset(self.preset, n_features=math.prod(shape), image_shape=image_shape), method)
         ablate(config, self.variant)
         config.guard.action = "rollback" if self.guarded else "watch"
         if self.dam_steps is not None:
@@ -94,9 +95,9 @@ class Cell:
             config.objective, config.step1.iterations, config.step2.iterations = {}, 0, 0
         return config
 
-    def image_shape(self) -> tuple[int, ...] | None:
-        """The shape of the data's images, if it has any. It decides the preset."""
-        return None if self.columns else _image_shape(self.dataset)
+    def row_shape(self) -> tuple[int, ...]:
+        """The shape of one row, or of one image [H, W, C]. It decides the preset."""
+        return (self.columns,) if self.columns else _row_shape(self.dataset)
 
     def __str__(self) -> str:
         parts = [self.dataset, self.method, self.variant if self.variant != "full" else "", self.preset]
@@ -121,6 +122,15 @@ def cells_of(budget: Budget, cell: AnyCell, *, laptop_seeds: int | None = None) 
     is_default = budget.scale == "laptop" and not budget.gives_seeds
     n = laptop_seeds if laptop_seeds and is_default else len(budget.seeds)
     return [replace(cell, rows=budget.rows or cell.rows, seed=cell.seed + k) for k in range(n)]
+
+
+class Row(NamedTuple):
+    """A row of a table: its title, and what its cells fit."""
+
+    title: str
+    method: str = "gedi"
+    variant: str = "full"
+    preset: str | None = None
 
 
 class CellData(NamedTuple):
@@ -160,11 +170,8 @@ def in_columns(tables: Iterable[np.ndarray], columns: int, seed: int) -> list[np
 
 
 @functools.cache
-def _columns(dataset: str) -> int:
-    """The width of rows that are not images."""
-    return (TOYS[dataset](2)[0] if dataset in TOYS else load(dataset).x).shape[1]
-
-
-@functools.cache
-def _image_shape(dataset: str) -> tuple[int, ...] | None:
-    return None if dataset in TOYS else load(dataset).image_shape
+def _row_shape(dataset: str) -> tuple[int, ...]:
+    if dataset in TOYS:
+        return TOYS[dataset](2)[0].shape[1:]
+    data = load(dataset)
+    return data.image_shape or data.x.shape[1:]

@@ -10,12 +10,11 @@ import numpy as np
 from gedi import runs
 from gedi.experiments import Outcome, Say
 from gedi.experiments.cell_fits import MODELS, run_cells
-from gedi.experiments.cells import Cell, cell_data
-from gedi.experiments.landscapes import draw_landscape
+from gedi.experiments.cells import SMALL_SETS, Cell, cell_data
+from gedi.experiments.plots import draw_landscape
 from gedi.experiments.tabulate import METHOD_NAMES, NOTE_JEM, divergence_notes
 from gedi.report.images import write_samples
 
-DEMO_SETS = {"moons": 2, "circles": 2, "digits": 10}  # and their clusters
 DEMO_METHODS = ("kmeans", "swav", "jem", "gedi")
 TITLE = "NMI / AMI with the true clusters (1 is perfect)"
 
@@ -24,17 +23,17 @@ def run(out: Path, *, seed: int, preset: str | None, say: Say, jobs: int | None 
     """One seed of every method; fits that are already in ``out`` are not repeated."""
     jobs = jobs or min(2, os.cpu_count() or 1)
     # The longest fits first, so that short ones fill the gaps.
-    order = [(data, m) for m in reversed(DEMO_METHODS) for data in reversed(DEMO_SETS)]
-    cells = {(data, m): Cell(data, DEMO_SETS[data], seed, method=m, preset=preset) for data, m in order}
+    order = [(data, m) for m in reversed(DEMO_METHODS) for data in reversed(SMALL_SETS)]
+    cells = {(data, m): Cell(data, SMALL_SETS[data], seed, method=m, preset=preset) for data, m in order}
     found = run_cells(cells.values(), out, jobs, say, keep_models=True)
     rows, pictures = [], []
-    for data in DEMO_SETS:
+    for data in SMALL_SETS:
         scores = [found[cells[data, m]] for m in DEMO_METHODS]
         rows.append([data, *("diverged" if "diverged" in s else f"{s['nmi']:.2f} / {s['ami']:.2f}" for s in scores)])
         cell = cells[data, "gedi"]
         if "diverged" not in found[cell]:
             pictures.append(_picture(cell, found[cell]["nmi"], out))
-    seconds = max(found[cells[data, "gedi"]]["seconds"] for data in DEMO_SETS)
+    seconds = max(found[cells[data, "gedi"]]["seconds"] for data in SMALL_SETS)
     notes = [
         f"Seed {seed}, trained without labels. Moons and circles: 2,000 points, scored on 1,000 fresh ones; digits: "
         f"all 1,797 images. AMI is corrected for chance; NMI is not. The longest GEDI fit took {seconds:.0f} s.",
@@ -46,7 +45,7 @@ def run(out: Path, *, seed: int, preset: str | None, say: Say, jobs: int | None 
 
 def trained(out: Path, *, seed: int, preset: str | None) -> dict[str, tuple[Path, np.ndarray]]:
     """The folder of each GEDI run in ``out`` and its training rows, by data set; diverged runs are left out."""
-    cells = [Cell(data, n_clusters, seed, preset=preset) for data, n_clusters in DEMO_SETS.items()]
+    cells = [Cell(data, n_clusters, seed, preset=preset) for data, n_clusters in SMALL_SETS.items()]
     folders = {cell: out / MODELS / cell.key for cell in cells}
     return {cell.dataset: (path, cell_data(cell).x_train) for cell, path in folders.items() if path.is_dir()}
 

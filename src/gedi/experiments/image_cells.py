@@ -7,7 +7,6 @@ import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from gedi.experiments.cell_fits import (
     read_cells,
     some,
 )
-from gedi.experiments.cells import UNTRAINED, Cell, CellData, Measured, cell_data, cells_of
+from gedi.experiments.cells import UNTRAINED, Cell, CellData, Measured, Row, cell_data, cells_of
 from gedi.experiments.plots import image_panels, save
 from gedi.experiments.tabulate import METHOD_NAMES
 from gedi.objectives.generative import MOST_NUMBERS, density_of
@@ -45,24 +44,16 @@ CHAINS, FRESH, MOST_STEPS = 1_000, 128, 100  # samples from the buffer; fresh ch
 IMAGES_SHOWN = 32  # images per panel
 
 
-class Row(NamedTuple):
-    """A line of the tables: a method, GEDI with something left out or added, or a baseline."""
-
-    title: str
-    method: str
-    variant: str = "full"
-
-
 COMPARED_METHODS = ("jem", "barlow", "swav", "simclr", "gedi")
 # The paper's ablation, whatever our default is: its GEDI has one encoder and L_NF.
 ABLATIONS = {
-    "no-nf-2-encoders": Row("no NF, 2 encoders", "gedi", "no NF, 2 encoders"),
-    "no-nf": Row("no NF", "gedi", "no NF + one encoder"),
-    "with-nf": Row("with L_NF", "gedi", "with L_NF + one encoder"),
+    "no-nf-2-encoders": Row("no NF, 2 encoders", variant="no NF + two encoders"),
+    "no-nf": Row("no NF", variant="no NF + one encoder"),
+    "with-nf": Row("with L_NF", variant="with L_NF + one encoder"),
 }
 CONTROLS = {  # of our default
-    "no-density": Row("no density", "gedi", "no density"),
-    "no-contrastive": Row("no contrastive term", "gedi", "no contrastive term"),
+    "no-density": Row("no density", variant="no density"),
+    "no-contrastive": Row("no contrastive term", variant="no contrastive term"),
 }
 ROWS = {method: Row(METHOD_NAMES[method], method) for method in COMPARED_METHODS} | ABLATIONS | CONTROLS
 BASELINE_ROWS = {"kmeans": Row("k-means of pixels", "kmeans"), UNTRAINED: Row(METHOD_NAMES[UNTRAINED], UNTRAINED)}
@@ -74,7 +65,7 @@ class ImageCell(Cell):
 
     asks_cost = True
 
-    def image_shape(self) -> tuple[int, ...]:
+    def row_shape(self) -> tuple[int, ...]:
         return SHAPE
 
     def config(self) -> TrainingConfig:
@@ -105,7 +96,7 @@ class ImageCell(Cell):
 
 def image_cells(budget: Budget, data: str, row: str) -> list[ImageCell]:
     """The cells of one row on one data set, one per seed."""
-    _, method, variant = (ROWS | BASELINE_ROWS)[row]
+    _, method, variant, _ = (ROWS | BASELINE_ROWS)[row]
     preset = {"smoke": "smoke", "laptop": LAPTOP, "paper": f"paper-{data}"}[budget.scale]
     cell = ImageCell(data, CLASSES[data], method=method, variant=variant)
     return cells_of(replace(budget, preset=preset), cell)
@@ -121,18 +112,20 @@ def measure_images(cell: Cell, *, out: Path) -> Measured:
     if model.is_dir() and (before := read_cells(out / CELLS).get(cell.key)):
         data = cell_data(cell)
         return before | of_samples(cell, drawn(cell, runs.load(model), data), data)
-    has_density = not cell.is_rival and density_of(cell.config().objective) is not None
-    more = functools.partial(of_image_fit, picture=cell.picture(out)) if has_density else of_image_fit
+    more = functools.partial(of_image_fit, picture=cell.picture(out))
     return measure_cell(cell, more=more, models=out / MODELS)
 
 
-def of_image_fit(cell: Cell, model: TrainedModel | None, data: CellData, *, picture: Path | None = None) -> Measured:
-    """All numbers of the five image tables; without a model, probes of the pixels. Samples are drawn in ``picture``."""
+def of_image_fit(cell: Cell, model: TrainedModel | None, data: CellData, *, picture: Path) -> Measured:
+    """All numbers of the five image tables; without a model, probes of the pixels.
+
+    Samples of a trained density are drawn in ``picture``.
+    """
     if model is None:
         return of_representation(cell, None, data)
     numbers = of_representation(cell, model, data, replace_clusters=not model.has_clusters)
     samples = drawn(cell, model, data)
-    if picture is not None:
+    if model.has_density:
         panels = {"from the buffer": samples["buffer"], "from fresh chains": samples["fresh"], "test set": data.x_test}
         save(image_panels({title: images[:IMAGES_SHOWN] for title, images in panels.items()}), picture)
     return numbers | of_samples(cell, samples, data) | of_foreign(cell, model, data)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import statistics
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,16 +18,14 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
-from gedi.data import check_rows
 from gedi.data.sources import data_dir
 from gedi.errors import DataError
 from gedi.evaluation import auroc, outlier_scores, tail_scores
 from gedi.experiments import Outcome, Request
-from gedi.experiments.cell_fits import Fit, as_measured, clusters_of_rival, fit_seed, measure_cell
+from gedi.experiments.cell_fits import Fit, as_measured, clusters_of_rival, fit_seed, measure_cell, prepared
 from gedi.experiments.cells import Cell, CellData, Labelled, Measured, cells_of
 from gedi.experiments.tabulate import METHOD_NAMES, Entry, Results, Text, number, of_row, part, tabulate
 from gedi.settings import AUTO
-from gedi.training.build import prepare
 from gedi.training.fit import fit_prepared
 from gedi.training.number import find_number
 
@@ -298,10 +295,7 @@ def measure_detector(cell: Cell, *, folder: Path) -> Measured:
     if cell.is_rival:
         unusual = {"auroc": _fit_detector(cell, data)}
     else:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*columns are constant")
-            rows = check_rows(data.x_train, n_clusters=cell.n_clusters)
-        model = fit_prepared(prepare(rows, cell.config(), cell.n_clusters), seed=fit_seed(cell))
+        model = fit_prepared(prepared(cell, data), seed=fit_seed(cell))
         unusual = {
             "auroc": outlier_scores(model, data.x_train, data.x_test),
             "auroc_log_density": -model.score_samples(data.x_test),

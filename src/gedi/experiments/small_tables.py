@@ -8,7 +8,7 @@ from typing import Any
 
 from gedi.experiments import Outcome, Request
 from gedi.experiments.cell_fits import measure_cell, of_representation
-from gedi.experiments.cells import BASELINES, UNTRAINED, Cell, cells_of
+from gedi.experiments.cells import BASELINES, SMALL_SETS, UNTRAINED, Cell, cells_of
 from gedi.experiments.tabulate import (
     DENSITY,
     METHOD_NAMES,
@@ -142,7 +142,7 @@ def table_one_step(request: Request) -> Outcome:
         parts=("dataset", "method"),
         cells={
             (data, method): Cell(data, n_clusters, method=method)
-            for data, n_clusters in (("moons", 2), ("circles", 2), ("digits", 10))
+            for data, n_clusters in SMALL_SETS.items()
             for method in ("gedi", "gedi-1")
         },
         columns={

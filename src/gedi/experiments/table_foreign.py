@@ -49,15 +49,6 @@ def _column(score: str) -> Text:
     return lambda results, row: mean_std(results.groups["gedi",], _named(score, row[0]))
 
 
-def noise(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return rng.integers(0, 256, images.shape, dtype=np.uint8)
-
-
-def shuffled_pixels(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Every pixel from another image."""
-    return rng.permuted(images, axis=0)
-
-
 def shuffled_patches(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Squares of every image in another order."""
     n, height, width, channels = images.shape
@@ -66,14 +57,6 @@ def shuffled_patches(images: np.ndarray, rng: np.random.Generator) -> np.ndarray
     order = rng.permuted(np.tile(np.arange(down * across), (n, 1)), axis=1)
     cut = np.take_along_axis(cut, order[:, :, None], axis=1).reshape(n, down, across, PATCH, PATCH, channels)
     return cut.swapaxes(2, 3).reshape(images.shape)
-
-
-def inverted(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return 255 - images
-
-
-def turned(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return np.rot90(images, axes=(1, 2))
 
 
 def house_numbers(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -85,11 +68,11 @@ def house_numbers(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 FOREIGN: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
-    "noise": noise,
-    "shuffled pixels": shuffled_pixels,
+    "noise": lambda images, rng: rng.integers(0, 256, images.shape, dtype=np.uint8),
+    "shuffled pixels": lambda images, rng: rng.permuted(images, axis=0),  # every pixel from another image
     "shuffled patches": shuffled_patches,
-    "inverted": inverted,
-    "turned by 90°": turned,
+    "inverted": lambda images, rng: 255 - images,
+    "turned by 90°": lambda images, rng: np.rot90(images, axes=(1, 2)),
     "SVHN": house_numbers,
 }
 

@@ -85,7 +85,6 @@ def tabulate(
     rows: Iterable[Entry] | None = None,
     chance: str | None = None,
     varies: str | None = "data and fit both change",
-    summarise: Callable[[list[Measured]], Group] = statistics_of,
     draw: Callable[[Results], Figure] | None = None,
     pictures: Iterable[Path] = (),
     **fitting: Any,
@@ -102,9 +101,9 @@ def tabulate(
     seeded = {at: cells_of(request.budget, one) if isinstance(one, Cell) else one for at, one in cells.items()}
     wanted = [cell for group in seeded.values() for cell in group]
     found = run_cells(wanted, request.out, request.jobs, request.say, **fitting)
-    groups = {entry: summarise([found[cell] for cell in group]) for entry, group in seeded.items()}
+    groups = {entry: statistics_of([found[cell] for cell in group]) for entry, group in seeded.items()}
     for entry in [entry for entry in seeded if entry[-1] == chance]:
-        groups[*entry[:-1], RANDOM] = summarise([found[cell]["random_labels"] for cell in seeded[entry]])
+        groups[*entry[:-1], RANDOM] = statistics_of([found[cell]["random_labels"] for cell in seeded[entry]])
     results = Results(seeded, found, groups)
     if rows is None:  # entries that differ in their last name only are listed together
         places = [entry[:-1] for entry in groups]

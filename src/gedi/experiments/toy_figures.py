@@ -15,7 +15,6 @@ from gedi import runs
 from gedi.experiments import Budget, Outcome, Request, paper, plots
 from gedi.experiments.cell_fits import MODELS, measure_cell
 from gedi.experiments.cells import Cell, CellData, Measured, cell_data
-from gedi.experiments.landscapes import PANELS, fill_row
 from gedi.experiments.table1 import TWO_SHAPES
 from gedi.experiments.tabulate import (
     DENSITY,
@@ -32,10 +31,11 @@ from gedi.experiments.tabulate import (
     tabulate,
 )
 from gedi.report.charts import CUT_OFF
+from gedi.report.look import marker
 from gedi.report.measures import walk_paths
 from gedi.training.model import TrainedModel
 
-CLUSTERS_SHOWN = {"swav": "SwAV", "default": "GEDI"}  # rows of Table 1 whose clusters are drawn
+CLUSTERS_SHOWN = ("swav", "gedi")  # methods whose clusters are drawn
 RANDOM_HEADS = "random heads only"  # the variant without starts, as in the paper
 # The paper's four variants in our terms: our default has no L_NF.
 ABLATED = {
@@ -65,16 +65,10 @@ def fig_clusters(request: Request) -> Outcome:
         request,
         "Clusters found on moons and circles",
         parts=("dataset", "method"),
-        cells={
-            (data, row): toy_cell(budget, data, "gedi" if row == "default" else row)
-            for data in TWO_SHAPES
-            for row in CLUSTERS_SHOWN
-        },
+        cells={(data, method): toy_cell(budget, data, method) for data in TWO_SHAPES for method in CLUSTERS_SHOWN},
         rows=[(data,) for data in TWO_SHAPES],
         columns={"data set": part()}
-        | {
-            f"{title}, {s.upper()}": mean(s, column) for column, title in CLUSTERS_SHOWN.items() for s in ("nmi", "ami")
-        },
+        | {f"{METHOD_NAMES[m]}, {s.upper()}": mean(s, m) for m in CLUSTERS_SHOWN for s in ("nmi", "ami")},
         notes=[
             f"The picture shows the test points of seed {budget.seeds[0]}. Clusters are coloured in order of "
             "appearance, so equal partitions have equal colours.",
@@ -202,11 +196,11 @@ def _steps(budget: Budget) -> Sequence[int]:
 def _draw_clusters(results: Results) -> Figure:
     made, grid = plots.figure(len(TWO_SHAPES), 1 + len(CLUSTERS_SHOWN), width=3.2, height=3.0)
     for row, data in zip(grid, TWO_SHAPES, strict=True):
-        _, x, y = cell_data(results.cells[data, "default"][0])
+        _, x, y = cell_data(results.cells[data, "gedi"][0])
         panels = [("ground truth", y)]
-        for column, method in CLUSTERS_SHOWN.items():
-            measured = results.first(data, column)
-            panels.append((f"{method}, NMI {measured['nmi']:.2f}", np.asarray(measured["labels"])))
+        for method in CLUSTERS_SHOWN:
+            measured = results.first(data, method)
+            panels.append((f"{METHOD_NAMES[method]}, NMI {measured['nmi']:.2f}", np.asarray(measured["labels"])))
         for axes, (title, labels) in zip(row, panels, strict=True):
             plots.scatter_clusters(axes, x, labels, size=7)
             axes.set_title(title, fontsize=10)
@@ -247,9 +241,9 @@ def _draw_curves(
 def _draw_curve(axes: Axes, curve: dict[int, dict[str, float]], index: int, offset: float, style: str) -> Any:
     places = [t + offset for t in curve]
     low, middle, high = ([score[name] for score in curve.values()] for name in ("min", "mean", "max"))
-    colour, marker = plots.colour(index), plots.MARKERS[index % len(plots.MARKERS)]
+    colour, shape = plots.colour(index), marker(index)
     axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
-    (line,) = axes.plot(places, middle, color=colour, marker=marker, markersize=5, linestyle=style, clip_on=False)
+    (line,) = axes.plot(places, middle, color=colour, marker=shape, markersize=5, linestyle=style, clip_on=False)
     return line
 
 
@@ -263,13 +257,13 @@ def fig_landscapes(request: Request) -> Outcome:
     """The first seed's models, one row of panels per data set."""
 
     def draw(results: Results) -> Figure:
-        made, grid = plots.figure(len(PLANE_SETS), PANELS, width=3.5, height=3.3)
+        made, grid = plots.figure(len(PLANE_SETS), plots.PANELS, width=3.5, height=3.3)
         for row, data in zip(grid, PLANE_SETS, strict=True):
             cell, measured = results.cells[data,][0], results.first(data)
             if "diverged" in measured:
                 row[0].set_title(f"{data}: diverged", fontsize=10)
                 continue
-            fill_row(runs.load(request.out / MODELS / cell.key), cell_data(cell).x_train, row)
+            plots.fill_row(runs.load(request.out / MODELS / cell.key), cell_data(cell).x_train, row)
             row[0].set_ylabel(f"{data}, NMI {measured['nmi']:.2f}", fontsize=10)
         return made
 

@@ -16,6 +16,7 @@ from gedi.errors import LogicError
 from gedi.logic import cache, enumeration, passes, sdd
 from gedi.logic.circuit import Circuit, from_models
 from gedi.logic.expressions import Categorical, Formula, few_values, holds, variables_in
+from gedi.logic.formats import read_dimacs, read_problog
 from gedi.logic.nodes import cut, description
 from gedi.logic.passes import check_normalised, check_possible, check_shapes
 from gedi.logic.text import check_text, read_constraint, read_text, write_constraint
@@ -66,8 +67,6 @@ class Constraint:
 
         All declared variables are included, in order; one that no clause mentions may have any value.
         """
-        from gedi.logic.formats import read_dimacs
-
         formula, variables = read_dimacs(cnf)
         return cls(formula, variables=variables, method=method)
 
@@ -80,8 +79,6 @@ class Constraint:
         program's text (and then ``query``) first mentions their inputs; inputs that appear only when the program is
         grounded come last, by name. Facts with a probability in the program are summed out.
         """
-        from gedi.logic.formats import read_problog
-
         formula, variables, facts = read_problog(program, query)
         constraint = cls(formula, variables=variables, method=method)
         constraint._fixed = {name: torch.tensor(p, dtype=torch.float64).log() for name, p in facts.items()}
@@ -216,8 +213,6 @@ def constraint_text(source: Constraint | str | Path) -> str:
     >>> constraint_text(Constraint(a < b))
     'a : 3\\nb : 3\\n(a < b)'
     """
-    from gedi.logic.formats import read_dimacs, read_problog
-
     if isinstance(source, str) and "\n" not in source:
         source = Path(source).expanduser()
     facts: Any = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,7 +176,8 @@ def plane_charts(
     charts = {"map": cloud(answers.rows, views, text=text, shown=shown, images=[regions])}
     if answers.model.has_density:
         heights = density_grid(answers, window)
-        lines = _contours(heights, window)
+        grey = {"width": 1, "color": "rgba(128,128,128,0.55)"}
+        lines = _lines("log p", contour_lines(heights, window), line=grey, showlegend=False)
         charts["density"] = chart([lines], images=[_stretched(_landscape(heights), window)])
         if can_walk(answers.model):
             charts["walks"] = chart([lines, *_walks(answers)])
@@ -254,33 +255,26 @@ def contour_lines(heights: np.ndarray, window: Window) -> list[np.ndarray]:
     """Lines of equal height, each [n, 2]."""
     from contourpy import contour_generator
 
-    xs, ys = (np.linspace(low, high, GRID_SIDE) for low, high in window)
+    xs, ys = (np.linspace(low, high, len(heights)) for low, high in window)
     levels = np.linspace(float(heights.min()), float(heights.max()), CONTOURS + 2)[1:-1]
     generator = contour_generator(xs, ys, heights)
     return [np.asarray(piece) for level in levels for piece in generator.lines(level)]
 
 
-def _contours(heights: np.ndarray, window: Window) -> dict[str, Any]:
-    """Lines of equal height, as one trace."""
+def _lines(name: str, pieces: Iterable[np.ndarray], **look: Any) -> dict[str, Any]:
+    """Lines, each [n, 2], as one trace."""
     gap = np.full((1, 2), np.nan)  # lifts the pen between two lines
-    pieces = [part for piece in contour_lines(heights, window) for part in (piece, gap)]
-    ink = np.concatenate(pieces or [np.empty((0, 2))])
-    line = {"width": 1, "color": "rgba(128,128,128,0.55)"}
-    x, y = compact(ink[:, 0], 3), compact(ink[:, 1], 3)
-    hidden = {"hoverinfo": "skip", "showlegend": False}
-    return trace("log p", x, y, mode="lines", line=line, **hidden)
+    ink = [np.empty((0, 2)), *(part for piece in pieces for part in (piece, gap))]
+    return scatter_trace(name, np.concatenate(ink), mode="lines", hoverinfo="skip", **look)
 
 
 def _walks(answers: Answers) -> list[dict[str, Any]]:
     model = answers.model
     paths = walk_paths(model, answers.rows, n=min(WALKS_DRAWN, len(answers.rows)))
-    gap = np.full((len(paths), 1, 2), np.nan)  # lifts the pen between two walks
-    ink = np.concatenate([paths, gap], axis=1).reshape(-1, 2)
     crossed = model.predict(paths[:, 0]) != model.predict(paths[:, -1])
     ends = [
         ("start", paths[:, 0], {"size": 4, "color": PALETTE[0]}),
         ("end in another cluster", paths[crossed, -1], {"size": 9, "color": PALETTE[4], "symbol": "x"}),
     ]
-    line = {"color": PALETTE[3], "width": 1.6}
-    traces = [scatter_trace("walk", ink, mode="lines", line=line, hoverinfo="skip")]
+    traces = [_lines("walk", paths, line={"color": PALETTE[3], "width": 1.6})]
     return traces + [scatter_trace(name, points, marker=marker) for name, points, marker in ends if len(points)]

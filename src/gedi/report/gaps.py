@@ -112,18 +112,12 @@ def neighbour_links(x: np.ndarray, words: Words = ()) -> sparse.csr_matrix:
 
 
 def find_gaps(
-    x: np.ndarray,
-    labels: np.ndarray,
-    links: sparse.csr_matrix | None = None,
-    words: Words = (),
-    known: dict[bytes, Surroundings] | None = None,
+    x: np.ndarray, labels: np.ndarray, links: sparse.csr_matrix, words: Words, known: dict[bytes, Surroundings]
 ) -> Gaps:
     """How well gaps separate the clusters ``labels`` [n] of rows x [n, d], whose columns should have comparable units.
 
-    ``known``: clusters measured before, by their rows; new ones are added.
+    ``links`` are the `neighbour_links` of x. ``known``: clusters measured before, by their rows; new ones are added.
     """
-    links = neighbour_links(x, words) if links is None else links
-    known = {} if known is None else known
     found = {}
     for number in np.unique(labels).tolist():
         mine = np.flatnonzero(labels == number)

@@ -27,6 +27,7 @@ SYMBOLS = {
     "cross": "M6 2h4v4h4v4h-4v4H6v-4H2V6h4z",
     "x": "M4.5 1.7L8 5.2l3.5-3.5 2.8 2.8L10.8 8l3.5 3.5-2.8 2.8L8 10.8l-3.5 3.5-2.8-2.8L5.2 8 1.7 4.5z",
 }
+MARKERS = "osD^vPX"  # the same symbols, as matplotlib calls them
 
 
 def colour(i: int) -> str:
@@ -35,6 +36,10 @@ def colour(i: int) -> str:
 
 def symbol(i: int) -> str:
     return list(SYMBOLS)[i % len(SYMBOLS)]
+
+
+def marker(i: int) -> str:
+    return MARKERS[i % len(MARKERS)]
 
 
 def rgb(i: int) -> tuple[int, int, int]:
@@ -55,12 +60,12 @@ def swatch(i: int) -> Markup:
     )
 
 
-def compact(values: Any, digits: int = 4) -> list[Any]:
+def compact(values: Any) -> list[Any]:
     """Numbers rounded to a ten-thousandth of their range, finer than screens show, to keep pages small; NaN is null."""
     x = np.asarray(values, dtype=np.float64)
     known = x[np.isfinite(x)]
     span = float(np.ptp(known)) if known.size else 0.0
-    decimals = digits - math.floor(math.log10(span)) if span > 0 else 6
+    decimals = 4 - math.floor(math.log10(span)) if span > 0 else 6
     rounded = np.round(x, int(np.clip(decimals, -300, 300)))
     return np.where(np.isfinite(rounded), rounded, np.array(None, dtype=object)).tolist()
 

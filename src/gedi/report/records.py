@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gedi.data.checks import few
 from gedi.files.reading import shown
 from gedi.progress import duration
 from gedi.report.history import STAGE_NAMES
@@ -11,8 +12,8 @@ from gedi.report.look import finite_number, nested, percent, short
 from gedi.report.run_view import RunView
 from gedi.training.config import get, to_dict
 
-NAMED = 20  # unreadable files listed by name
 MOST_COLUMNS = 100  # in the table of how columns were read
+NAMED = 20  # unreadable files listed by name
 POINTS_OF_CURVE = 200  # points in the curve of scores
 COST_PARTS = {
     "sgld": "sampling (SGLD)",
@@ -50,9 +51,8 @@ def left_out(results: dict[str, Any]) -> str | None:
     names = results.get("unreadable")
     if not isinstance(names, list) or not names:
         return None
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     were = "1 image file was" if len(names) == 1 else f"{len(names):,} image files were"
-    return f"{were} left out as unreadable: {', '.join(shown(str(name)) for name in names[:NAMED])}{more}."
+    return f"{were} left out as unreadable: {few((shown(str(name)) for name in names), NAMED)}."
 
 
 def outside(run: RunView) -> str | None:

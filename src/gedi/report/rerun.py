@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import shlex
 from collections.abc import Mapping
@@ -11,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gedi import runs
+from gedi.data.checks import comma_separated
 from gedi.report.look import finite_number
 from gedi.runs import Plan
 from gedi.training.config import TrainingConfig, get
@@ -72,7 +71,7 @@ def rerun_of(folder: Path, plan: Plan | None, config: TrainingConfig | None, mod
         return Rerun(n_clusters=2 if model is None else model.n_clusters, out=out, config=config)
     flags = [] if plan.method == "gedi" else ["--method", plan.method]
     flags += [] if plan.label_column is None else ["--label-column", plan.label_column]
-    flags += ["--drop", _comma_separated(plan.drop)] if plan.drop else []
+    flags += ["--drop", comma_separated(plan.drop)] if plan.drop else []
     flags += ["--raw"] if plan.raw else []
     flags += ["--skip-broken"] if plan.skip_broken else []
     flags += ["--outliers", f"{plan.outliers:g}"] if plan.outliers else []
@@ -97,9 +96,3 @@ def from_here(data: str | Path) -> str:
     """
     path, here = Path(data), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-def _comma_separated(names: list[str]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from gedi.errors import DataError
 from gedi.report.charts import contour_lines, density_grid, window_around
 from gedi.report.data_sample import DataSample
-from gedi.report.look import colour, percent, swatch
+from gedi.report.look import colour, marker, percent, swatch
 from gedi.report.measures import Answers, spread_evenly
 from gedi.report.page import write_page
 from gedi.report.run_page import run_page
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINTS_DRAWN = 2_000  # drawn in a picture
-MARKERS_OF_REPORT = ("o", "s", "D", "^", "v", "P", "X")  # matplotlib's names of the report's symbols
 
 
 def write_model_report(model: TrainedModel, sample: DataSample | None, path: str | Path | None) -> Path:
@@ -66,8 +65,7 @@ def draw(model: TrainedModel, sample: DataSample | None, axes: Axes | None) -> A
     for k in np.unique(answers.cluster).tolist():
         mine = shown[answers.cluster[shown] == k]
         label = f"cluster {k}" if model.has_clusters else "rows"
-        marker = MARKERS_OF_REPORT[k % len(MARKERS_OF_REPORT)]
-        axes.scatter(points[mine, 0], points[mine, 1], s=12, color=colour(k), marker=marker, label=label)
+        axes.scatter(points[mine, 0], points[mine, 1], s=12, color=colour(k), marker=marker(k), label=label)
     names = (sample.feature(0), sample.feature(1)) if is_plane else ("first direction", "second direction")
     axes.set(xlabel=names[0], ylabel=names[1])
     axes.legend(loc="best", fontsize="small")

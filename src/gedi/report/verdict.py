@@ -113,9 +113,8 @@ class Judgement:
         return next((finding.command for finding in self.worst_first if finding.command), self.command)
 
 
-def judge(m: Measures, rerun: Rerun | None = None) -> list[Judgement]:
+def judge(m: Measures, rerun: Rerun) -> list[Judgement]:
     """A run's abilities, each judged separately; ``rerun`` knows how the run was started, for commands to paste."""
-    rerun = rerun or Rerun(n_clusters=m.n_clusters)
     if m.diverged:
         why = "training diverged"
         training = Judgement("training", _training(m, rerun))
