@@ -260,7 +260,7 @@ def load(folder: str | Path) -> TrainedModel:
         net = build_net(*shape, torch.Generator().manual_seed(0), box, settings.image_shape)
         net.load_state_dict({name.removeprefix("net."): value for name, value in tensors.items()})
         return TrainedModel(
-            net=net.eval(),
+            net=net,
             scaler=scaler,
             config=config,
             n_clusters=settings.n_clusters,
