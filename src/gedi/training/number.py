@@ -206,5 +206,6 @@ def split_in_halves(rows: np.ndarray, most: int, rng: np.random.Generator) -> Ha
 
 def _graph(rows: np.ndarray, most: int) -> Graph:
     near = nearest_neighbours(rows, NEIGHBOURS).places
-    ends = [rows[near[:, i]] for i in range(near.shape[1])]
-    return graph_of(rows, ends, most, nodes=StartConfig.nodes, seed=0, fewest=StartConfig.fewest)
+    return graph_of(
+        rows, [rows[nearest] for nearest in near.T], most, nodes=StartConfig.nodes, seed=0, fewest=StartConfig.fewest
+    )
