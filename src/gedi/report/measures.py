@@ -13,7 +13,7 @@ from scipy.stats import entropy
 
 from gedi.data.table_rows import categories
 from gedi.evaluation import auroc, foreign_rows
-from gedi.files.reading import shown
+from gedi.files.reading import mapping, shown
 from gedi.report.gaps import MeasuredClusters, compare_rivals
 from gedi.report.look import finite_number
 from gedi.training.model import TrainedModel
@@ -218,8 +218,7 @@ def guard_events(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 def candidates(results: dict[str, Any]) -> dict[str, float]:
     """The clusterings that competed and their scores, from an untrusted file."""
-    found = results.get("candidates")
-    found = list(found.items())[:MOST_CANDIDATES] if isinstance(found, dict) else []
+    found = list(mapping(results, "candidates").items())[:MOST_CANDIDATES]
     return {shown(str(name), 60): judged for name, value in found if (judged := finite_number(value)) is not None}
 
 

@@ -17,7 +17,7 @@ from gedi import runs
 from gedi.data import Dataset, check_rows, load
 from gedi.errors import GediError, RunError
 from gedi.evaluation import clustering_scores
-from gedi.files.reading import read_json, read_json_lines, shown
+from gedi.files.reading import mapping, read_json, read_json_lines, shown
 from gedi.files.writing import finite, replace_text
 from gedi.report.data_sample import DataSample, read_sample, sample_of
 from gedi.report.differences import Difference, ShownColumn, columns_of, differences, strongest
@@ -139,9 +139,7 @@ class RunView:
     @cached_property
     def written_scores(self) -> dict[str, float]:
         """Agreement with the labels of all rows, as the run recorded it; empty if other data is shown."""
-        written = self.results.get("scores")
-        if self.is_given or not isinstance(written, dict):
-            return {}
+        written = {} if self.is_given else mapping(self.results, "scores")
         return {name: value for name in SCORES if (value := finite_number(written.get(name))) is not None}
 
     @cached_property

@@ -17,6 +17,7 @@ from gedi.data.pictures import usual_ends, values_of_bytes
 from gedi.data.scaled_rows import Rows, joined
 from gedi.data.table_rows import fill_gaps
 from gedi.errors import DataError, RunError
+from gedi.files.reading import nested
 from gedi.nets import GediNet
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.generative import density_of
@@ -103,11 +104,9 @@ class TrainedModel:
     @property
     def iterations(self) -> int:
         """Iterations of both steps: those taken or, if the results (an untrusted file) do not say, their limits."""
-        stages = self.results.get("stages")
         total = 0
         for name in TRAINED:
-            stage = stages.get(name) if isinstance(stages, dict) else None
-            taken = stage.get("iterations") if isinstance(stage, dict) else None
+            taken = nested(self.results, "stages", name, "iterations")
             total += taken if type(taken) is int else getattr(self.config, name).iterations
         return total
 
@@ -145,8 +144,7 @@ class TrainedModel:
     @property
     def least_log_density(self) -> float | None:
         """Rows with a lower log p are in no cluster; None: all are. Checked, as the results file is untrusted."""
-        told = self.results.get("outliers")
-        least = told.get("least_log_density") if isinstance(told, dict) else None
+        least = nested(self.results, "outliers", "least_log_density")
         return least if self.has_density and type(least) is float and math.isfinite(least) else None
 
     def set_outliers(self, x: np.ndarray, share: float) -> None:
