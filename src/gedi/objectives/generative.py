@@ -15,7 +15,7 @@ from gedi.nets import ClusterDensity, ContrastiveDensity, Density, FlowDensity, 
 from gedi.nets.densities import evaluating
 from gedi.nets.gedinet import energy_density
 from gedi.nets.mixture import Mixture
-from gedi.objectives.contrastive import contrastive_log_density
+from gedi.objectives.contrastive import Similarity, contrastive_log_density
 from gedi.objectives.term import Loss, Objective, Term, active
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive
 
@@ -192,9 +192,7 @@ class ContrastiveEnergy(ContrastiveDivergence):
 
     kind: str = "contrastive"
     tau: Positive = 0.1  # temperature; log p spans at most 4 / tau where similarities are distances on the unit sphere
-    similarity: Literal["dot", "cosine", "negative_squared_distance"] = (
-        "negative_squared_distance"  # similarity of two embeddings
-    )
+    similarity: Similarity = "negative_squared_distance"  # similarity of two embeddings
     bank: Count = 256  # number of data rows x_j in the sum
     equation: ClassVar[str] = "Eq. 9"
 
