@@ -92,7 +92,7 @@ def walks_from(run: Engine, places: np.ndarray) -> tuple[np.ndarray, list[np.nda
     """The rows at ``places``, and where each of several walks from them ends."""
     some = run.x[torch.from_numpy(places).to(run.x.device)]
     walks = range(run.config.start.walks)
-    return some.cpu().numpy(), [run.walk(some, alone=True)[0].cpu().numpy() for _ in walks]
+    return some.cpu().numpy(), [run.walk(some, alone=True).cpu().numpy() for _ in walks]
 
 
 def neighbour_pairs(run: Engine, seed: int = 0) -> np.ndarray:
