@@ -39,6 +39,7 @@ class Prepared:
     config: TrainingConfig  # with all lengths filled in
     scaler: Scaler
     rows: Rows  # scaled; a random subset if there are very many
+    plain: Rows  # the same without the noise on categories: as new rows come
     augment: Augment  # T(x'|x)
     n_clusters: int
     image_shape: tuple[int, ...] | None = None
@@ -47,7 +48,6 @@ class Prepared:
     table: TableRecipe | None = None  # how the rows were made from the columns of a table
     typical: torch.Tensor | None = None  # scaled rows that gaps of new ones are filled from, if the table has gaps
     base: Mixture | None = None  # the fitted part of a density that has one
-    plain: Rows | None = None  # the rows without the noise on categories: as new rows come; None: there is no noise
     sparsity: float = 1.0  # the slowest waves of the encoder's first layer are this many times slower than the fastest
 
 
@@ -77,7 +77,7 @@ def prepare(
     if table is not None and table.has_gaps:
         filled = fill_gaps(np.asarray(rows[:]), table.gaps(x))
         rows, typical = torch.from_numpy(filled), torch.from_numpy(typical_rows(filled))
-    plain = rows if words else None
+    plain = rows
     if words:
         rows = dequantised(rows, words)
     config, sparsity = fill_from_data(config, rows, image_shape)
@@ -88,7 +88,7 @@ def prepare(
         with threads_for(config.net):
             base = density.fit_base(rows, config.sampler.data_noise or 0.0)
     return Prepared(
-        config, scaler, rows, augment, n_clusters, image_shape, grouped, words, table, typical, base, plain, sparsity
+        config, scaler, rows, plain, augment, n_clusters, image_shape, grouped, words, table, typical, base, sparsity
     )
 
 
