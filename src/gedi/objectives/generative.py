@@ -75,7 +75,7 @@ class Generative(Term, family="generative"):
 
     needs_samples: ClassVar[bool] = False  # it learns from samples of p_Psi, drawn by SGLD
     denoises: ClassVar[bool] = False  # it learns to tell noise from data, so it can remove that of its samples
-    every: Natural = 1  # update the density every this many iterations after step 1; 0: train it in step 1 only
+    every: Natural = 1  # in step 2, update the density once in this many iterations; 0: train it in step 1 only
     reads_encoder: ClassVar[bool] = False  # the density is a function of enc(x)
 
     @abstractmethod

@@ -168,11 +168,11 @@ class TrainedModel:
         return self._chunks(x, self.net.log_density)
 
     def log_density_parts(self, x: np.ndarray) -> np.ndarray:
-        """The terms that log p is the sum of, [n, terms]: the energy and the mixture it stands on, or log p alone."""
+        """The terms that add up to log p, [n, terms]: the energy and the mixture under it, or log p alone."""
         return self._chunks(x, self.net.density.parts)
 
     def typicality(self, x: np.ndarray) -> np.ndarray:
-        """How near the terms of log p are to those of the training rows; higher is more typical, 0 is most.
+        """How near the terms of log p are to those of the training rows; higher is more typical, and 0 is the highest.
 
         Foreign images may be too likely to be data, and a term of log p that is too low may be offset by one that is
         too high. So each term counts by its distance from its median, in standard deviations.
