@@ -110,7 +110,7 @@ def find_number(
 
 
 def evidence_of_graph(
-    rows: np.ndarray, most: int, rng: np.random.Generator, report: Report | None = None
+    rows: np.ndarray, most: int, rng: np.random.Generator, report: Report | None
 ) -> dict[int, Evidence]:
     """Cuts of the graph of neighbours and Gaussian mixtures of both halves; and the *eigengap* (von Luxburg, 2007).
 
@@ -125,11 +125,7 @@ def evidence_of_graph(
 
 
 def evidence_of_table(
-    x: np.ndarray,
-    words: Sequence[Sequence[int]],
-    most: int,
-    rng: np.random.Generator,
-    report: Report | None = None,
+    x: np.ndarray, words: Sequence[Sequence[int]], most: int, rng: np.random.Generator, report: Report | None
 ) -> dict[int, Evidence]:
     """Mixtures of Gaussians and frequencies of words, fitted to each half and judged by the *likelihood* of the other.
 
