@@ -110,8 +110,8 @@ def _fit(args: argparse.Namespace, folder: Path, begun: Plan | None, *, is_new: 
     check_sizes(config, rows.shape[1], n_clusters, data.image_shape)
     if is_new:
         plan.write(folder)  # from here on the run can be resumed
-    if is_new and (line := groups_line(config.objective)):
-        say(err, line)
+        if line := groups_line(config.objective):
+            say(err, line)
     _train(folder, plan, loaded, args.save_every, timed=is_new)
 
 
