@@ -19,7 +19,7 @@ import tokenize
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "laptop"
@@ -85,9 +85,10 @@ def _value(value: Any) -> str:
 
 
 def _choices(cls: type, name: str) -> str:
-    kind = next(str(field.type) for field in fields(cls) if field.name == name)
-    names = re.findall(r"['\"]([^'\"]+)['\"]", kind)
-    return f" ({', '.join(names)})" if kind.startswith("Literal[") else ""
+    from gedi.settings import types_of
+
+    kind = types_of(cls)[name]
+    return f" ({', '.join(get_args(kind))})" if get_origin(kind) is Literal else ""
 
 
 def settings_table() -> str:

@@ -381,10 +381,10 @@ GEDI.__doc__ = (
 
 def _given(model: TrainedModel) -> dict[str, Any]:
     """The parameters that a run was fitted with, as far as it kept them; its results are not trusted."""
+    from gedi.files.reading import mapping
+
     given: dict[str, Any] = {"random_state": model.seed}
-    if not isinstance(model.results.get("asked"), dict):
-        return given
-    asked: dict[str, Any] = model.results["asked"]
+    asked = mapping(model.results, "asked")
     given |= {name: asked[name] for name, kind in KEPT.items() if type(asked.get(name)) is kind}
     if asked.get("random_state", model.seed) is None:
         given["random_state"] = None

@@ -10,13 +10,13 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
 from gedi import __version__, runs
 from gedi.errors import RunError
-from gedi.files.reading import TEXT_BYTES, shown
+from gedi.files.reading import TEXT_BYTES, mapping, nested, shown
 from gedi.runs.layout import MODEL_BYTES
 from gedi.training.model import TrainedModel
 
@@ -83,8 +83,7 @@ def _copy(snapshot: Path, folder: Path, repo_id: str) -> None:
 def model_card(model: TrainedModel, repo_id: str) -> str:
     """The page that the hub shows: what the model is, how it was made, how to load it."""
     results = model.results
-    made = _mapping(results, "provenance")
-    versions = _mapping(made, "versions")
+    versions = mapping(results, "provenance", "versions")
     shape = " x ".join(map(str, model.image_shape)) + " images" if model.image_shape else f"{model.n_features} features"
     facts: dict[str, Any] = {
         "clusters": model.n_clusters,
@@ -95,9 +94,9 @@ def model_card(model: TrainedModel, repo_id: str) -> str:
         "training time": f"{results['seconds']:.0f} s" if isinstance(results.get("seconds"), int | float) else None,
         "objective": results.get("objective"),
         "made with": ", ".join(f"{name} {number}" for name, number in versions.items()),
-        "date": made.get("date"),
+        "date": nested(results, "provenance", "date"),
     }
-    scores = _mapping(results, "scores")
+    scores = mapping(results, "scores")
     about = {"library_name": "gedi", "tags": ["gedi", "clustering", "self-supervised-learning", "energy-based-model"]}
     parts = [
         f"---\n{yaml.safe_dump(about, sort_keys=False)}---",
@@ -111,12 +110,6 @@ def model_card(model: TrainedModel, repo_id: str) -> str:
         parts += ["Agreement with the labels of the training data, which training never saw:", _table("score", scores)]
     parts.append("The files are safetensors, JSON and YAML: loading them runs no code.")
     return "\n\n".join(parts) + "\n"
-
-
-def _mapping(results: dict[str, Any], name: str) -> dict[str, Any]:
-    """A part of an untrusted results file."""
-    value = results.get(name)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _table(head: str, rows: dict[str, Any]) -> str:

@@ -60,7 +60,7 @@ def test_waves_are_slower_only_if_some_rows_are_much_sparser_than_the_rest():
 
 def test_every_open_length_is_set_from_the_resolution(blobs):
     assert all(at(TrainingConfig(), path) is None for path in OPEN)
-    config, unit = fill_from_data(TrainingConfig(), blobs), spacing(blobs).resolution
+    config, unit = fill_from_data(TrainingConfig(), blobs)[0], spacing(blobs).resolution
     assert [at(config, path) for path in OPEN] == pytest.approx(
         [0.3 / (unit * 2**0.5), 3 * unit, 0.75 * unit, 0.75 * unit, unit, unit]
     )
@@ -68,12 +68,12 @@ def test_every_open_length_is_set_from_the_resolution(blobs):
 
 @pytest.mark.parametrize("path", OPEN)
 def test_a_length_that_was_given_is_left_alone(blobs, path):
-    assert at(fill_from_data(override(TrainingConfig(), {path: 0.123}), blobs), path) == 0.123
+    assert at(fill_from_data(override(TrainingConfig(), {path: 0.123}), blobs)[0], path) == 0.123
 
 
 def test_filling_works_on_a_copy_and_leaves_the_temperature_open(blobs):
     before = TrainingConfig()
-    after = fill_from_data(before, blobs)
+    after, _ = fill_from_data(before, blobs)
     assert before == TrainingConfig()
     assert after.sampler.step is None
 

@@ -128,11 +128,10 @@ def test_pairs_within_clusters_leave_nothing_and_one_cluster_all():
 
 def test_pairs_are_the_nearest_rows_and_the_ends_of_walks(make_engine, tiny):
     run = make_engine(tiny(start__walks=3, dam__radius=0.0))
-    places = np.arange(0, 80, 2)
     expected = NearestNeighbors(n_neighbors=10).fit(run.x).kneighbors(return_distance=False)
     assert np.array_equal(choice.neighbour_pairs(run), expected)
-    walked = choice.walked_pairs(run, places)
-    assert walked.shape == (40, 3) and (walked == np.arange(40)[:, None]).all()  # a walk of no length ends at home
+    walked = choice.walked_pairs(run)
+    assert walked.shape == (80, 3) and (walked == np.arange(80)[:, None]).all()  # a walk of no length ends at home
 
 
 def test_the_neighbours_of_a_start_and_of_the_judge_are_searched_once(make_engine, tiny, monkeypatch):
@@ -140,7 +139,7 @@ def test_the_neighbours_of_a_start_and_of_the_judge_are_searched_once(make_engin
     monkeypatch.setattr(start, "nearest_neighbours", lambda x, k: searched.append(len(x)) or original(x, k))
     run = make_engine(tiny(heads__starts=("neighbours", "kmeans")))
     choice.find_starts(run)
-    choice.compare(run, has_head=True)
+    choice.compare(run)
     assert searched == [80]
 
 
@@ -202,7 +201,7 @@ def test_the_sizes_of_a_start_that_won_are_expected_from_then_on(at_the_choice, 
     run = at_the_choice(heads__starts=("kmeans",))
     labels = np.zeros(80, dtype=np.int64)
     labels[:9] = 1
-    monkeypatch.setattr(choice, "compare", lambda run, has_head: ("kmeans", labels, {"kmeans": 0.1}))
+    monkeypatch.setattr(choice, "compare", lambda run: ("kmeans", labels, {"kmeans": 0.1}))
     choose_clusters(run)
     torch.testing.assert_close(run.state.marginals, torch.tensor([72 / 82, 10 / 82]))
     assert run.state.labels.tolist() == labels.tolist() and run.state.candidates == {"kmeans": 0.1}
@@ -237,7 +236,7 @@ def test_where_neighbours_judge_a_cut_of_them_has_to_be_clearly_better(at_the_ch
     judgements = {40: 0.2, 30: share}
     monkeypatch.setattr(choice, "unexplained", lambda labels, pairs: judgements[int(min(np.bincount(labels)))])
     monkeypatch.setattr(choice, "held_out_log_likelihood", lambda x, labels, words: 0.0)
-    assert compare(run, has_head=False)[0] == winner
+    assert compare(run)[0] == winner
 
 
 def test_a_tie_goes_to_the_head(at_the_choice):
@@ -255,7 +254,7 @@ def test_of_several_starts_the_best_wins(at_the_choice, monkeypatch):
     bad = np.arange(80) % 2
     found = {"walks": bad, "kmeans": TRUTH, "mixture": np.where(np.arange(80) < 30, 0, 1)}
     monkeypatch.setattr(choice, "find_start", lambda run, kind: found[kind])
-    winner, labels, judged = compare(run, has_head=False)
+    winner, labels, judged = compare(run)
     assert winner == "kmeans" and np.array_equal(labels, TRUTH)
     assert judged["kmeans"] < judged["mixture"] < judged["walks"]
 
@@ -291,7 +290,7 @@ def test_labels_that_break_a_constraint_count_against_a_candidate(make_engine, t
     assert choice.broken(run, half) == pytest.approx(0.5, abs=1e-4)
     found = {"kmeans": 1 - TRUTH, "mixture": TRUTH}  # for pairs of rows alone, both are as good
     monkeypatch.setattr(choice, "find_start", lambda run, kind: found[kind])
-    winner, _, judged = compare(run, has_head=False)
+    winner, _, judged = compare(run)
     assert winner == "mixture" and judged["kmeans"] == pytest.approx(judged["mixture"] + 1, abs=1e-3)
 
 

@@ -43,7 +43,7 @@ def test_fits_and_predictions_follow_the_rule_and_give_the_threads_back(monkeypa
 
     monkeypatch.setattr(fit, "train", counted(fit.train))
     model = fit.fit_prepared(prepare(blobs, tiny(), 2), seed=0)
-    monkeypatch.setattr(model._frozen, "log_density", counted(model._frozen.log_density))
+    monkeypatch.setattr(model.net, "log_density", counted(model.net.log_density))
     model.score_samples(blobs)
     assert seen == [1, 1] and torch.get_num_threads() == 2
 

@@ -14,6 +14,7 @@ from gedi.training import recipe
 from gedi.training.build import prepare
 from gedi.training.config import TrainingConfig, check_outliers, override, read_objective
 from gedi.training.fit import fit_prepared
+from gedi.training.moves import walk
 
 GENERATIVE = list(kinds()["generative"])
 SMALL = {"flow": {"hidden": [16], "transforms": 2}, "vae": {"hidden": [16], "latent": 2}, "contrastive": {"bank": 32}}
@@ -72,7 +73,8 @@ def test_step_1_finds_data_likelier_than_the_gap_between_them(blobs, tiny, kind)
 def test_dam_walks_on_each_and_stays_where_data_are(make_engine, tiny, kind):
     run = make_engine(with_kind(tiny(step1__iterations=40, step2__iterations=0), kind))
     recipe.train(run)
-    walked, info = run.walk(run.x[:20])
+    run.state.average.refresh_density(run.x)
+    walked, info = walk(run.state.average, run.x[:20], run.config.dam, run.state.noise)
     assert torch.isfinite(walked).all() and float(info.distance.mean()) > 0
     assert float(info.log_density_change.min()) > -3.01  # dam.max_drop
 

@@ -81,7 +81,7 @@ def test_fresh_chains_do_not_need_those_of_training_and_stay_in_the_box(fitted):
 def test_probabilities_of_protocpc_have_its_temperature(blobs, tiny):
     config = override(with_method(tiny(), "protocpc"), {"objective.contrastive.tau": 0.5})
     model = fit_prepared(prepare(blobs, config, 2), seed=0)
-    scores = model._frozen.scores(torch.from_numpy(model.scaler.transform(blobs)))
+    scores = model.net.scores(torch.from_numpy(model.scaler.transform(blobs)))
     torch.testing.assert_close(torch.from_numpy(model.predict_proba(blobs)).float(), torch.softmax(scores / 0.5, dim=1))
 
 
@@ -196,5 +196,5 @@ def test_a_new_family_with_clusters_predicts_with_its_own_temperature(fitted, bl
 
     changed = override(fitted.config, {"objective.clustering": None, "objective.mine.kind": "mine"})
     model = replace(fitted, config=changed)
-    scores = model._frozen.scores(torch.from_numpy(model.scaler.transform(blobs)))
+    scores = model.net.scores(torch.from_numpy(model.scaler.transform(blobs)))
     torch.testing.assert_close(torch.from_numpy(model.predict_proba(blobs)).float(), torch.softmax(scores / 0.3, dim=1))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gedi.commands.report import write_run_report
 from gedi.commands.terminal import err, out, say, say_columns, stop_on_signal
@@ -30,24 +31,20 @@ KEPT_BY_RESUME |= {"skip_broken": "--skip-broken", "n_clusters": "--n-clusters",
 KEPT_BY_RESUME |= {"outliers": "--outliers", "minutes": "--minutes", "training": "preset or other settings"}
 
 
-class Loaded(NamedTuple):
+@dataclass(frozen=True)
+class Loaded:
     """A run's data, its checked rows, and what `find_number` and `prepare` would otherwise have to find again."""
 
     data: Dataset
     rows: Any
     known: dict[str, Any]  # table and, if known, words and scaler
 
+    @cached_property
     def fingerprints(self) -> tuple[str, str | None]:
         """Checksums of the rows, and of the groups that came with them."""
         from gedi.runs import fingerprint
 
         return fingerprint(self.rows), None if self.data.groups is None else fingerprint(self.data.groups)
-
-    def prepared(self, plan: Plan) -> Prepared:
-        from gedi.training.build import prepare
-
-        shape, groups = self.data.image_shape, self.data.groups
-        return prepare(self.rows, plan.settings, plan.n_clusters, image_shape=shape, groups=groups, **self.known)
 
 
 def run_fit(args: argparse.Namespace) -> None:
@@ -80,7 +77,7 @@ def _fit(args: argparse.Namespace, folder: Path, begun: Plan | None, *, is_new: 
     scaler = Scaler().fit(rows, mode=config.scaling, together=words)
     loaded = Loaded(data, rows, {"words": words, "table": data.table, "scaler": scaler})
     n_clusters, number = _number(args, loaded, config, begun)
-    rows_sha256, groups_sha256 = found = loaded.fingerprints()
+    rows_sha256, groups_sha256 = loaded.fingerprints
     plan = runs.Plan(
         data=_to_find_again(args.data),
         **reading,
@@ -108,15 +105,14 @@ def _fit(args: argparse.Namespace, folder: Path, begun: Plan | None, *, is_new: 
                 f"{folder} was started with a different {changed[0]}: use gedi resume {folder}, or another --out."
             )
         if not _is_finished(folder):
-            _continue_run(folder, replace(begun, hardware=plan.hardware), loaded, found, args.save_every)
+            _continue_run(folder, replace(begun, hardware=plan.hardware), loaded, args.save_every)
         return
     check_sizes(config, rows.shape[1], n_clusters, data.image_shape)
     if is_new:
         plan.write(folder)  # from here on the run can be resumed
-    ready = loaded.prepared(plan)
-    if is_new and (line := groups_line(config.objective)):
-        say(err, line)
-    _train(folder, plan, loaded, ready, args.save_every, timed=is_new)
+        if line := groups_line(config.objective):
+            say(err, line)
+    _train(folder, plan, loaded, args.save_every, timed=is_new)
 
 
 def _say_how_read(data: Dataset) -> None:
@@ -155,7 +151,7 @@ def run_resume(args: argparse.Namespace) -> None:
         plan = replace(plan, hardware=_hardware(args, plan.hardware))
         data = load(**plan.reading)
         loaded = Loaded(data, _checked(data, plan.n_clusters), {"table": data.table})
-        _continue_run(folder, plan, loaded, loaded.fingerprints(), args.save_every)
+        _continue_run(folder, plan, loaded, args.save_every)
 
 
 def _is_finished(folder: Path) -> bool:
@@ -166,36 +162,38 @@ def _is_finished(folder: Path) -> bool:
     return finished
 
 
-def _continue_run(folder: Path, plan: Plan, loaded: Loaded, found: tuple[str, str | None], save_every: float) -> None:
-    """Resume a run if its data (``found``: their fingerprints) and its checkpoint match its plan."""
+def _continue_run(folder: Path, plan: Plan, loaded: Loaded, save_every: float) -> None:
+    """Resume a run if its data and its checkpoint match its plan."""
     from gedi import runs
     from gedi.training.world import is_first_process
 
-    if found != (plan.rows_sha256, plan.groups_sha256):
+    if loaded.fingerprints != (plan.rows_sha256, plan.groups_sha256):
         raise DataError(f"{plan.data} has changed since the run began: start a new run instead.")
     shape = (loaded.rows.shape[1], plan.n_clusters, loaded.data.image_shape)
     runs.check_resumable(folder, plan.settings, *shape, processes=plan.hardware.processes)
     with runs.locked(folder) if is_first_process() else nullcontext():
-        ready = loaded.prepared(plan)
         # Timed if it was killed before its time budget was turned into iterations.
-        _train(folder, plan, loaded, ready, save_every, timed=bool(plan.minutes and plan.iterations is None))
+        _train(folder, plan, loaded, save_every, timed=bool(plan.minutes and plan.iterations is None))
 
 
-def _train(folder: Path, plan: Plan, loaded: Loaded, ready: Prepared, save_every: float, *, timed: bool) -> None:
-    """Train, which every process of a run does; then the first one saves the model and writes the report.
+def _train(folder: Path, plan: Plan, loaded: Loaded, save_every: float, *, timed: bool) -> None:
+    """Prepare the rows and train, as every process of a run does; then the first one saves the model and its report.
 
     ``timed``: first, say what the run will cost.
     """
     from gedi import runs
     from gedi.evaluation import label_scores
     from gedi.report.rerun import from_here
+    from gedi.training.build import prepare
     from gedi.training.fit import fit_prepared
     from gedi.training.guard import DivergedError
     from gedi.training.journal import Hooks
     from gedi.training.recovery import StoppedError
     from gedi.training.world import ProcessLostError, World
 
-    data, rows, _ = loaded
+    data, rows = loaded.data, loaded.rows
+    of_data = {"image_shape": data.image_shape, "groups": data.groups} | loaded.known
+    ready = prepare(rows, plan.settings, plan.n_clusters, **of_data)
     world = World(plan.hardware)
     if timed:
         plan, ready = _timed(folder, plan, ready, world, given=len(rows))

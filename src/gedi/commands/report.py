@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gedi.commands.predict import load_checked
 from gedi.commands.terminal import err, leave, out, say
-from gedi.errors import ConfigError, GediError, RunError
+from gedi.errors import ConfigError, GediError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,9 +34,6 @@ def run_report(args: argparse.Namespace) -> None:
         raise ConfigError(f"At most {MOST_RUNS} runs fit on one page, got {len(folders)}.")
     if len(folders) > 1 and args.ood:
         raise ConfigError("--ood is only shown in the report of a single run: give one RUN.")
-    for folder in folders:
-        if not folder.is_dir():
-            raise RunError(f"There is no folder {folder}: check the path.")
     runs = [read_run(folder) for folder in folders]
     for run in runs:
         if run.model is not None:  # a run that diverged has no model to show data to

@@ -154,7 +154,7 @@ def setting_differences(theirs: TrainingConfig, ours: TrainingConfig) -> list[st
             return "unset" if get(filled, path) is None else "from the data"
         return str(value)
 
-    pairs = [(config, fill_from_data(config, rows)) for config in (theirs, ours)]
+    pairs = [(config, fill_from_data(config, rows)[0]) for config in (theirs, ours)]
     groups: dict[str, list[str]] = {}
     for path in paths(ours):
         before, after = (text(config, filled, path) for config, filled in pairs)

@@ -81,6 +81,18 @@ def whole(file: BufferedReader, size: int) -> bytes:
     return data
 
 
+def nested(values: Any, *names: str) -> Any:
+    """A nested value of an untrusted file, or None if there is no such value."""
+    for name in names:
+        values = values.get(name) if isinstance(values, dict) else None
+    return values
+
+
+def mapping(values: Any, *names: str) -> dict[str, Any]:
+    """A nested mapping of an untrusted file; empty if there is no such mapping."""
+    return found if isinstance(found := nested(values, *names), dict) else {}
+
+
 # -- JSON -------------------------------------------------------------------------------------------------------------
 
 

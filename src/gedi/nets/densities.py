@@ -40,14 +40,14 @@ class Density(nn.Module, ABC):
     """
 
     reads_heads: ClassVar[bool] = False
-    n_parts = 1  # how many terms log p is the sum of
+    n_parts = 1  # how many terms add up to log p
 
     @abstractmethod
     def log_density(self, x: torch.Tensor) -> torch.Tensor:
         """log p(x) up to a constant, one value per sample: a function of x alone, not of the rest of its batch."""
 
     def parts(self, x: torch.Tensor) -> torch.Tensor:
-        """The terms that log p is the sum of, [n, n_parts]."""
+        """The terms that add up to log p, [n, n_parts]."""
         return self.log_density(x)[:, None]
 
     def score(self, x: torch.Tensor) -> torch.Tensor:

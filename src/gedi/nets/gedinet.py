@@ -120,6 +120,5 @@ class GediNet(nn.Module):
 
 def energy_density(net: GediNet, support: Support | None, base: Mixture | None = None) -> EnergyDensity:
     """The paper's log p(x) = u^T enc(x) + const, on the net's own encoder; added to ``base`` if there is one."""
-    has_gradient = getattr(net.energy_encoder, "input_gradient", None) is not None
-    gradient = net.energy_gradient if has_gradient else None
+    gradient = None if net.energy_encoder.input_gradient is None else net.energy_gradient
     return EnergyDensity(net.energy, gradient=gradient, support=support, base=base)

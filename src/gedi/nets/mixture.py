@@ -1,4 +1,4 @@
-"""A mixture of Gaussians that is fitted in seconds, for an energy to be added to."""
+"""A mixture of Gaussians, fitted in seconds, to which an energy is added."""
 
 from __future__ import annotations
 

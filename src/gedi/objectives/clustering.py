@@ -158,24 +158,21 @@ class Clustering(Term, family="clustering"):
         return bool(self.dam)
 
     def losses(self, views: Views) -> dict[str, Loss]:
+        parts = (("clustering_augment", self.weight), ("clustering_dam", self.dam))
         scores, *others = views.scores_by_view
         losses: dict[str, Loss] = {}
-        for (name, weight), other in zip(self._parts, others, strict=False):
+        for (name, weight), other in zip(parts, others, strict=False):
             found = self.compare(views, scores, other, views.marginals)
             losses[name] = Loss(found.losses.mean(), weight, judges=found.judged.detach())
         if views.neutral_scores_by_view is not None:
             neutral, *neutral_others = views.neutral_scores_by_view
-            for (name, weight), other in zip(self._parts, neutral_others, strict=False):
+            for (name, weight), other in zip(parts, neutral_others, strict=False):
                 found = self.compare(views, neutral, other, None)
                 losses[f"neutral_{name}"] = Loss(found.losses.sum(), weight * self.neutral)
         if views.anchor:
             distance = clustering_loss(views.one_hot_labels(), cluster_log_probs(scores[0], self.tau))
             losses["anchor"] = Loss(distance, views.anchor)
         return losses
-
-    @property
-    def _parts(self) -> list[tuple[str, float]]:
-        return [("clustering_augment", self.weight), ("clustering_dam", self.dam)]
 
     @abstractmethod
     def compare(

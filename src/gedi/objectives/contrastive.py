@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from gedi.objectives.views import Views
 
 
+Similarity = Literal["dot", "cosine", "negative_squared_distance"]
+
+
 def dot(z: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """z_i^T z'_j, for all pairs."""
     return z @ other.T
@@ -132,7 +135,7 @@ class Contrastive(Term, family="contrastive"):
     """A loss that contrasts the embeddings of two views with those of all other rows."""
 
     tau: Positive = 0.1  # temperature
-    similarity: Literal["dot", "cosine", "negative_squared_distance"] = "cosine"  # similarity of two embeddings
+    similarity: Similarity = "cosine"  # similarity of two embeddings
 
     def losses(self, views: Views) -> dict[str, Loss]:
         return {"contrastive": Loss(self.loss(views), self.weight)}

@@ -15,7 +15,7 @@ from gedi.nets import ClusterDensity, ContrastiveDensity, Density, FlowDensity, 
 from gedi.nets.densities import evaluating
 from gedi.nets.gedinet import energy_density
 from gedi.nets.mixture import Mixture
-from gedi.objectives.contrastive import contrastive_log_density
+from gedi.objectives.contrastive import Similarity, contrastive_log_density
 from gedi.objectives.term import Loss, Objective, Term, active
 from gedi.settings import Count, Layers, Natural, NotNegative, Positive
 
@@ -75,7 +75,7 @@ class Generative(Term, family="generative"):
 
     needs_samples: ClassVar[bool] = False  # it learns from samples of p_Psi, drawn by SGLD
     denoises: ClassVar[bool] = False  # it learns to tell noise from data, so it can remove that of its samples
-    every: Natural = 1  # update the density every this many iterations after step 1; 0: train it in step 1 only
+    every: Natural = 1  # in step 2, update the density once in this many iterations; 0: train it in step 1 only
     reads_encoder: ClassVar[bool] = False  # the density is a function of enc(x)
 
     @abstractmethod
@@ -192,9 +192,7 @@ class ContrastiveEnergy(ContrastiveDivergence):
 
     kind: str = "contrastive"
     tau: Positive = 0.1  # temperature; log p spans at most 4 / tau where similarities are distances on the unit sphere
-    similarity: Literal["dot", "cosine", "negative_squared_distance"] = (
-        "negative_squared_distance"  # similarity of two embeddings
-    )
+    similarity: Similarity = "negative_squared_distance"  # similarity of two embeddings
     bank: Count = 256  # number of data rows x_j in the sum
     equation: ClassVar[str] = "Eq. 9"
 

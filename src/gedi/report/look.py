@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -74,13 +73,6 @@ def finite_number(value: Any) -> float | None:
     """A finite number from an untrusted file, or None."""
     known = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if known and math.isfinite(value) else None
-
-
-def nested(values: Any, *names: str) -> Any:
-    """A nested value from an untrusted file, or None if there is no such value."""
-    for name in names:
-        values = values.get(name) if isinstance(values, Mapping) else None
-    return values
 
 
 def short(value: Any, digits: int = 3) -> str:

@@ -13,7 +13,7 @@ from scipy.stats import entropy
 
 from gedi.data.table_rows import categories
 from gedi.evaluation import auroc, foreign_rows
-from gedi.files.reading import shown
+from gedi.files.reading import mapping, shown
 from gedi.report.gaps import MeasuredClusters, compare_rivals
 from gedi.report.look import finite_number
 from gedi.training.model import TrainedModel
@@ -218,8 +218,7 @@ def guard_events(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 def candidates(results: dict[str, Any]) -> dict[str, float]:
     """The clusterings that competed and their scores, from an untrusted file."""
-    found = results.get("candidates")
-    found = list(found.items())[:MOST_CANDIDATES] if isinstance(found, dict) else []
+    found = list(mapping(results, "candidates").items())[:MOST_CANDIDATES]
     return {shown(str(name), 60): judged for name, value in found if (judged := finite_number(value)) is not None}
 
 
@@ -272,7 +271,7 @@ def kept_clusters(answers: Answers) -> dict[str, Any]:
     noise = model.config.augment.noise or 0.0
     moved = {"keeps_noise": scaled + noise * torch.randn(scaled.shape, generator=generator)}
     if can_walk(model):
-        moved["keeps_walk"], _ = walk(model.net.eval(), scaled, model.config.dam, generator)
+        moved["keeps_walk"], _ = walk(model.net, scaled, model.config.dam, generator)
     return {
         name: float((model.predict(model.scaler.inverse(x.numpy(), dtype=np.float64)) == answers.cluster).mean())
         for name, x in moved.items()
@@ -288,7 +287,7 @@ def walk_paths(model: TrainedModel, x: np.ndarray, *, n: int, seed: int = 0) -> 
     """DAM walks from ``n`` of the points, [n, T + 1, d], in the user's units."""
     rows = np.random.default_rng(seed).choice(len(x), n, replace=False)
     start, generator = torch.from_numpy(model.scaled(x[rows])), torch.Generator().manual_seed(seed)
-    _, about = walk(model.net.eval(), start, model.config.dam, generator, keep_path=True)
+    _, about = walk(model.net, start, model.config.dam, generator, keep_path=True)
     assert about.path is not None
     return np.stack([model.scaler.inverse(p.numpy(), dtype=np.float64) for p in about.path.unbind(1)], axis=1)
 

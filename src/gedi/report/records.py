@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from gedi.data.checks import few
-from gedi.files.reading import shown
+from gedi.files.reading import mapping, nested, shown
 from gedi.progress import duration
 from gedi.report.history import STAGE_NAMES
-from gedi.report.look import finite_number, nested, percent, short
+from gedi.report.look import finite_number, percent, short
 from gedi.report.run_view import RunView
 from gedi.training.config import get, to_dict
 
@@ -80,8 +80,7 @@ def number_of_clusters(results: dict[str, Any]) -> dict[str, Any] | None:
 
     ``curve`` has the score of each number tried.
     """
-    found = results.get("number")
-    found = found if isinstance(found, dict) else {}
+    found = mapping(results, "number")
     chosen, curve = found.get("chosen"), found.get("curve")
     if type(chosen) is not int or not isinstance(curve, dict):
         return None
@@ -120,8 +119,7 @@ def chosen_at(run: RunView) -> float | None:
 
 def cost(results: dict[str, Any]) -> list[tuple[str, float, float]]:
     """Where the time went: part, seconds, share."""
-    parts = results.get("cost")
-    parts = parts.items() if isinstance(parts, dict) else ()
+    parts = mapping(results, "cost").items()
     parts = {name: seconds for name, value in parts if (seconds := finite_number(value)) is not None}
     total = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda item: -item[1])[:12]
@@ -154,10 +152,8 @@ def _plain(value: Any) -> str:
 
 def provenance_facts(results: dict[str, Any]) -> list[tuple[str, str]]:
     """Provenance and hardware, as recorded by the run."""
-    written = results.get("provenance")
-    facts = [(k, shown(v, 300)) for k, v in flat_settings(written)] if isinstance(written, dict) else []
-    hardware = results.get("hardware")
-    facts += [(f"hardware.{k}", v) for k, v in flat_settings(hardware)] if isinstance(hardware, dict) else []
+    facts = [(k, shown(v, 300)) for k, v in flat_settings(mapping(results, "provenance"))]
+    facts += flat_settings(mapping(results, "hardware"), "hardware")
     for name in ("gradient_evaluations", "objective"):
         if (value := finite_number(results.get(name))) is not None:
             facts.append((name.replace("_", " "), short(value, 4)))

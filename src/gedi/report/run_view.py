@@ -17,7 +17,7 @@ from gedi import runs
 from gedi.data import Dataset, check_rows, load
 from gedi.errors import GediError, RunError
 from gedi.evaluation import clustering_scores
-from gedi.files.reading import read_json, read_json_lines, shown
+from gedi.files.reading import mapping, shown
 from gedi.files.writing import finite, replace_text
 from gedi.report.data_sample import DataSample, read_sample, sample_of
 from gedi.report.differences import Difference, ShownColumn, columns_of, differences, strongest
@@ -139,9 +139,7 @@ class RunView:
     @cached_property
     def written_scores(self) -> dict[str, float]:
         """Agreement with the labels of all rows, as the run recorded it; empty if other data is shown."""
-        written = self.results.get("scores")
-        if self.is_given or not isinstance(written, dict):
-            return {}
+        written = {} if self.is_given else mapping(self.results, "scores")
         return {name: value for name in SCORES if (value := finite_number(written.get(name))) is not None}
 
     @cached_property
@@ -186,17 +184,17 @@ def view_of(
 
 def read_run(folder: Path) -> RunView:
     """A RUN folder, finished or diverged."""
-    if os.path.lexists(folder / runs.MODEL):
+    if os.path.lexists(runs.existing(folder) / runs.MODEL):
         model = runs.load(folder)
         return view_of(folder, model, model.results, plan=_plan_of(folder))
     about = shown(str(folder), 150)
     if not os.path.lexists(folder / runs.RESULTS):
         raise RunError(f"{about} has nothing to report: the run is not finished. Continue it with: gedi resume {about}")
-    results = read_json(folder / runs.RESULTS)
-    history = read_json_lines(folder / runs.METRICS) if os.path.lexists(folder / runs.METRICS) else []
-    if not isinstance(results, dict) or "diverged" not in results:
+    results = runs.read_results(folder)
+    if "diverged" not in results:
         raise RunError(f"{about} has nothing to report: it has neither a model nor a record of why there is none.")
-    return RunView(folder, shown(folder.resolve().name, 80), None, results, history, plan=_plan_of(folder))
+    name, history = shown(folder.resolve().name, 80), runs.read_history(folder)
+    return RunView(folder, name, None, results, history, plan=_plan_of(folder))
 
 
 def _plan_of(folder: Path) -> Plan | None:

@@ -10,10 +10,13 @@ from gedi.runs.folder import (
     MetricsLog,
     check_resumable,
     claimed,
+    existing,
     fingerprint,
     load,
     locked,
     provenance,
+    read_history,
+    read_results,
     save,
     write_results,
 )

@@ -83,6 +83,13 @@ def command() -> str:
     return " ".join(["gedi" if words[0] in ("cli.py", "__main__.py") else words[0], *words[1:]])
 
 
+def existing(folder: str | Path) -> Path:
+    """The folder, which must be there."""
+    if not Path(folder).is_dir():
+        raise RunError(f"There is no folder {shown(str(folder), 150)}: check the path.")
+    return Path(folder)
+
+
 def _check_new(folder: Path) -> None:
     """Refuse a folder that holds anything."""
     # A run killed at its start may leave these, and nothing worth keeping.
@@ -216,16 +223,14 @@ def write_results(folder: Path, results: dict[str, Any]) -> dict[str, Any]:
 
 def load(folder: str | Path) -> TrainedModel:
     """Read a model; anything unexpected is a RunError."""
-    folder = Path(folder)
+    folder = existing(folder)
     for name in (CONFIG, MODEL):
         if not os.path.lexists(folder / name):
             place = shown(str(folder), 150)
-            if not os.path.lexists(folder):
-                raise RunError(f"There is no folder {place}: check the path.")
             if os.path.lexists(folder / PLAN):
                 raise RunError(f"{place} holds an unfinished run: continue it with gedi resume {place}.")
             raise RunError(f"{place} is not a run folder: it has no {name}.")
-    values, results, history = read_yaml(folder / CONFIG), _read_results(folder), _read_history(folder)
+    values, results, history = read_yaml(folder / CONFIG), read_results(folder), read_history(folder)
     try:
         settings = layout.typed(layout.ModelSettings, values)
         n_features, config = settings.n_features, settings.training
@@ -260,7 +265,7 @@ def load(folder: str | Path) -> TrainedModel:
         net = build_net(*shape, torch.Generator().manual_seed(0), box, settings.image_shape)
         net.load_state_dict({name.removeprefix("net."): value for name, value in tensors.items()})
         return TrainedModel(
-            net=net.eval(),
+            net=net,
             scaler=scaler,
             config=config,
             n_clusters=settings.n_clusters,
@@ -277,7 +282,8 @@ def load(folder: str | Path) -> TrainedModel:
         )
 
 
-def _read_results(folder: Path) -> dict[str, Any]:
+def read_results(folder: Path) -> dict[str, Any]:
+    """What results.json says; empty if there is none."""
     path = folder / RESULTS
     results = read_json(path) if os.path.lexists(path) else {}
     if not isinstance(results, dict):
@@ -324,7 +330,8 @@ def _json_lines(lines: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(finite(line)) + "\n" for line in lines)
 
 
-def _read_history(folder: Path) -> list[dict[str, Any]]:
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl; none if there is no such file."""
     path = folder / METRICS
     return read_json_lines(path) if os.path.lexists(path) else []
 

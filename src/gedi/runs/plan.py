@@ -14,7 +14,7 @@ from gedi.data import NAMES
 from gedi.errors import RunError
 from gedi.files.reading import FAILURES, read_yaml, shown, unreadable
 from gedi.files.writing import replace_text
-from gedi.runs.folder import PLAN
+from gedi.runs.folder import PLAN, existing
 from gedi.runs.layout import typed
 from gedi.settings import Count, Minutes, Outliers, Rule, Seed
 from gedi.training.config import TrainingConfig, to_dict, with_iterations
@@ -82,9 +82,7 @@ class Plan:
     @classmethod
     def read(cls, folder: str | Path) -> Self:
         """Read the plan of a run from an untrusted folder. Unknown entries are ignored."""
-        path = Path(folder) / PLAN
-        if not os.path.lexists(folder):
-            raise RunError(f"There is no folder {shown(str(folder), 150)}: check the path.")
+        path = existing(folder) / PLAN
         if not os.path.lexists(path):
             raise RunError(f"{shown(str(folder), 150)} is not a run that can be resumed: it has no {PLAN}.")
         values = read_yaml(path)

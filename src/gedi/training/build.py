@@ -39,6 +39,7 @@ class Prepared:
     config: TrainingConfig  # with all lengths filled in
     scaler: Scaler
     rows: Rows  # scaled; a random subset if there are very many
+    plain: Rows  # the same without the noise on categories: as new rows come
     augment: Augment  # T(x'|x)
     n_clusters: int
     image_shape: tuple[int, ...] | None = None
@@ -47,7 +48,6 @@ class Prepared:
     table: TableRecipe | None = None  # how the rows were made from the columns of a table
     typical: torch.Tensor | None = None  # scaled rows that gaps of new ones are filled from, if the table has gaps
     base: Mixture | None = None  # the fitted part of a density that has one
-    plain: Rows | None = None  # the rows without the noise on categories: as new rows come; None: there is no noise
     sparsity: float = 1.0  # the slowest waves of the encoder's first layer are this many times slower than the fastest
 
 
@@ -77,20 +77,19 @@ def prepare(
     if table is not None and table.has_gaps:
         filled = fill_gaps(np.asarray(rows[:]), table.gaps(x))
         rows, typical = torch.from_numpy(filled), torch.from_numpy(typical_rows(filled))
-    plain = rows if words else None
+    plain = rows
     if words:
         rows = dequantised(rows, words)
-    space = spacing(rows) if has_open_lengths(config) else None
-    sparsity = space.sparsity if space is not None and has_open_frequency(config) else 1.0
-    config = fill_from_data(config, rows, image_shape, space)
+    config, sparsity = fill_from_data(config, rows, image_shape)
     box = (-1.0, 1.0) if config.scaling == "pixels" else None
     augment = row_augmentation(config.augment, rows, image_shape, box=box, words=words)
     base, density = None, density_of(config.objective)
     if density is not None:
         with threads_for(config.net):
             base = density.fit_base(rows, config.sampler.data_noise or 0.0)
-    of_data = image_shape, grouped, words, table, typical, base, plain, sparsity
-    return Prepared(config, scaler, rows, augment, n_clusters, *of_data)
+    return Prepared(
+        config, scaler, rows, plain, augment, n_clusters, image_shape, grouped, words, table, typical, base, sparsity
+    )
 
 
 def dequantised(rows: Rows, words: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -148,23 +147,20 @@ def has_open_lengths(config: TrainingConfig) -> bool:
 
 
 def fill_from_data(
-    config: TrainingConfig,
-    x: np.ndarray | Rows,
-    image_shape: tuple[int, ...] | None = None,
-    space: Spacing | None = None,
-) -> TrainingConfig:
+    config: TrainingConfig, x: np.ndarray | Rows, image_shape: tuple[int, ...] | None = None
+) -> tuple[TrainingConfig, float]:
     """A copy of ``config`` with unset lengths filled in from the data's resolution, and ``flip`` from its symmetry.
 
-    ``space`` is that of the rows, if it is known.
+    Also returns how many times slower than the fastest the encoder's slowest waves are (1.0: all are alike).
     """
     config = copy.deepcopy(config)
     net, sampler, dam, augment = config.net, config.sampler, config.dam, config.augment
     if augment.flip is None:
         augment.flip = image_shape is not None and is_mirrored(x, image_shape)
     if not has_open_lengths(config):
-        return config
-    unit = (space or spacing(x)).resolution
-    if has_open_frequency(config):
+        return config, 1.0
+    (unit, sparsity), is_open = spacing(x), has_open_frequency(config)
+    if is_open:
         net.frequency = 0.3 / (unit * math.sqrt(x.shape[1]))
     # Chains that start from data move within its blur; others have a long way to go, in steps that get shorter.
     first, last, blur = (0.15, 0.15, 3.0) if sampler.from_data == 1 else (3.0, 0.75, 1.0)
@@ -173,7 +169,7 @@ def fill_from_data(
     sampler.data_noise = blur * sampler.final_noise if sampler.data_noise is None else sampler.data_noise
     dam.radius = unit if dam.radius is None else dam.radius
     augment.noise = unit if augment.noise is None else augment.noise
-    return config
+    return config, sparsity if is_open else 1.0
 
 
 def box_around(x: Rows, config: TrainingConfig) -> Box:

@@ -14,7 +14,7 @@ from gedi.nets import Prototypes
 from gedi.nets.densities import evaluating
 from gedi.objectives.term import constraint_of, uses_walks
 from gedi.training.evidence import held_out_log_likelihood
-from gedi.training.start import find_start, kmeans_from, neighbour_pairs, some_places, tightest_kmeans
+from gedi.training.start import find_start, kmeans_from, neighbour_pairs, some_places, tightest_kmeans, walks_from
 
 if TYPE_CHECKING:
     from gedi.training.engine import Engine
@@ -38,7 +38,7 @@ def find_starts(run: Engine) -> None:
     if not kinds or not run.config.step1.iterations:
         return
     if uses_walks(run.config.objective):
-        pairs = run.world.from_main(lambda: walked_pairs(run, some_places(len(run.x), 0)))
+        pairs = run.world.from_main(lambda: walked_pairs(run))
         run.state.pairs = torch.as_tensor(pairs, dtype=torch.long, device=run.x.device)
     if run.groups is None:
         found = run.world.from_main(lambda: np.stack([find_start(run, kind) for kind in kinds]))
@@ -46,19 +46,18 @@ def find_starts(run: Engine) -> None:
 
 
 @torch.no_grad()
-def choose_head(run: Engine) -> bool:
-    """Keep the best head; returns False if there is none."""
+def choose_head(run: Engine) -> None:
+    """Keep the best head, if any have trained."""
     state = run.state
     state.competing, state.judged = False, {}
     if not run.config.heads.random or state.objective is None:
-        return False
+        return
     heads = near_best(state.objective)
     best = run.world.from_main(lambda: most_typical(run, heads))
     for net in (state.net, state.average):
         net.clusters.chosen.fill_(best)
     state.candidates, state.winner = {HEAD: float(state.objective[best])}, HEAD
     state.objective = state.objective[best : best + 1]
-    return True
 
 
 def near_best(objective: torch.Tensor) -> list[int]:
@@ -101,12 +100,13 @@ def choose_clusters(run: Engine) -> None:
 
     If the head wins, it continues as it is. If a start wins, the head has to learn it.
     """
-    state, has_head = run.state, choose_head(run)
+    choose_head(run)
+    state = run.state
     if run.config.augment.learned and run.config.augment.neighbours:
         state.neighbours = run.world.from_main(lambda: learned_neighbours(run))
     if not run.config.heads.starts:
         return
-    state.winner, labels, state.candidates = run.world.from_main(lambda: compare(run, has_head=has_head))
+    state.winner, labels, state.candidates = run.world.from_main(lambda: compare(run))
     state.starts = state.pairs = None
     if state.winner == HEAD:
         return
@@ -123,10 +123,10 @@ def learned_neighbours(run: Engine) -> torch.Tensor:
     return neighbour_table(h, run.config.augment.neighbours).to(run.x.device)
 
 
-def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, float]]:
+def compare(run: Engine) -> tuple[str, np.ndarray, dict[str, float]]:
     """The best candidate, its labels of all rows, and the judgement of each candidate: 0 is best, 1 is chance."""
     candidates = {}
-    if has_head:
+    if run.state.winner == HEAD:  # `choose_head` found one
         scores = run.state.average.scores
         candidates[HEAD] = run.of_all(lambda x: run.apply(scores, x).argmax(1)).cpu().numpy()
     for i, kind in enumerate(run.config.heads.starts):
@@ -136,7 +136,7 @@ def compare(run: Engine, *, has_head: bool) -> tuple[str, np.ndarray, dict[str, 
     places, walks = some_places(len(run.x), 0), uses_walks(run.config.objective)
     pairs = [neighbour_pairs(run)]
     if walks:
-        pairs += [walked_pairs(run, places) if run.state.pairs is None else run.state.pairs.cpu().numpy()]
+        pairs += [walked_pairs(run) if run.state.pairs is None else run.state.pairs.cpu().numpy()]
     judged = {
         name: float(np.mean([unexplained(labels[places], each) for each in pairs])) + broken(run, labels)
         for name, labels in candidates.items()
@@ -169,11 +169,10 @@ def best_of(unexplained: dict[str, float], likely: dict[str, float], said: dict[
     return min(richer or [winner], key=lambda name: score[name])
 
 
-def walked_pairs(run: Engine, places: np.ndarray) -> np.ndarray:
-    """For the rows at ``places``, those nearest to the ends of their walks, [rows, walks]: indices into ``places``."""
-    some = run.x[torch.from_numpy(places).to(run.x.device)]
-    ends = (run.walk(some, alone=True)[0].cpu().numpy() for _ in range(run.config.start.walks))
-    return np.stack([pairwise_distances_argmin(end, some.cpu().numpy()) for end in ends], axis=1)
+def walked_pairs(run: Engine) -> np.ndarray:
+    """For the rows `some_places`, those among them nearest to the ends of their walks, [rows, walks]."""
+    some, ends = walks_from(run, some_places(len(run.x), 0))
+    return np.stack([pairwise_distances_argmin(end, some) for end in ends], axis=1)
 
 
 def unexplained(labels: np.ndarray, pairs: np.ndarray) -> float:

@@ -20,8 +20,11 @@ from gedi.progress import duration
 from gedi.training.build import Prepared
 from gedi.training.config import TrainingConfig, with_iterations
 from gedi.training.encoder_registry import threads_for
+from gedi.training.engine import Engine
+from gedi.training.fit import arrived_chains
 from gedi.training.guard import GuardWarning
 from gedi.training.journal import Hooks
+from gedi.training.recipe import train
 from gedi.training.state import TRAINED
 from gedi.training.world import World
 
@@ -139,10 +142,6 @@ def _trial(ready: Prepared, world: World | None, fewest: int, most: int) -> Mark
     Those take seconds in a run, but longer on a net that has hardly trained: counting them made estimates worse. A
     stage has ``most`` iterations if they are cheap, ``fewest`` otherwise.
     """
-    from gedi.training.engine import Engine
-    from gedi.training.fit import arrived_chains
-    from gedi.training.recipe import train
-
     planned = ready.config
     short = (min(most, planned.step1.iterations), min(most, planned.step2.iterations))
     config = with_iterations(planned, short)

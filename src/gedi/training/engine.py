@@ -15,7 +15,7 @@ from gedi.data.scaled_rows import joined
 from gedi.objectives.generative import denoising_error, density_of
 from gedi.objectives.term import Loss, temperature, trains_clusters
 from gedi.objectives.views import Views
-from gedi.sampling import DamInfo, ReplayBuffer, distinct
+from gedi.sampling import ReplayBuffer, distinct
 from gedi.training.adam import rate
 from gedi.training.build import Prepared, box_around, build_net, restart_box
 from gedi.training.config import StageConfig
@@ -50,11 +50,11 @@ class Engine:
         self.world = world or World()
         hooks = hooks or Hooks()
         self.config, self.n_clusters, self.seed = ready.config, ready.n_clusters, seed
-        self.image_shape, self.groups, self.augment_rows = ready.image_shape, ready.groups, ready.augment
-        self.words = ready.words
+        self.groups, self.words, self.augment_rows = ready.groups, ready.words, ready.augment
         self.x = ready.rows.to(self.world.device)
         self.in_bfloat16 = in_bfloat16(self.world.hardware.precision, self.config, self.world.device)
         self.journal = Journal(hooks, is_main=self.world.is_main)
+        self.values = self.journal.values
         self.guard = Guard(self.config.guard)
         self.pairs_of_neighbours: dict[int, np.ndarray] = {}  # by the seed of the rows: see `neighbour_pairs`
         self.state = self._new_state(ready)
@@ -71,7 +71,7 @@ class Engine:
         alone = world.size == 1 and world.device.type == "cpu"
         noise = generator if alone else torch.Generator(world.device).manual_seed(mixed_seed(self.seed, 0, world.rank))
         box = box_around(self.x, config)
-        net = build_net(config, self.x.shape[1], self.n_clusters, generator, box, self.image_shape)
+        net = build_net(config, self.x.shape[1], self.n_clusters, generator, box, ready.image_shape)
         net.slow_waves(ready.sparsity)
         if ready.base is not None:
             net.density.get_submodule("base").load_state_dict(ready.base.state_dict())
@@ -87,11 +87,6 @@ class Engine:
             generator=generator,
             noise=noise,
         )
-
-    @property
-    def values(self) -> dict[str, float]:
-        """The latest value of everything measured in this stage."""
-        return self.journal.values
 
     @cached_property
     def directions(self) -> np.ndarray:
@@ -235,7 +230,7 @@ class Engine:
             return share
         return self.world.mean(float(box.outward(samples, self.state.net.score(samples)).float().mean()))
 
-    def walk(self, x: torch.Tensor, *, alone: bool = False) -> tuple[torch.Tensor, DamInfo]:
+    def walk(self, x: torch.Tensor, *, alone: bool = False) -> torch.Tensor:
         """x'' by DAM (Alg. 1), along the averaged density, whose tangents are steadier than the current one's.
 
         ``alone`` means that only this process walks.
@@ -247,7 +242,7 @@ class Engine:
             self.state.gradient_evaluations += c.steps * len(x) * (1 if alone else self.world.size)
             self.values["walk_distance"] = float(info.distance.mean())
             self.values["walk_log_density_change"] = float(info.log_density_change.mean())
-        return walked, info
+        return walked
 
     def augment(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Two views drawn from T(x'|x)."""

@@ -59,7 +59,7 @@ def fit_prepared(ready: Prepared, *, seed: int, world: World | None = None, hook
             history=run.journal.history,
         )
         if model.has_density:
-            model.set_typical_parts(ready.rows if ready.plain is None else ready.plain)
+            model.set_typical_parts(ready.plain)
         return model
 
 

@@ -12,6 +12,7 @@ clusters occur together. There may be more clusters than values, so a digit writ
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import NamedTuple
 
 import torch
@@ -45,8 +46,8 @@ def ground(
         random = torch.rand(n_values, len(shares), generator=generator, dtype=torch.float64).log().neg()
         emission = (random / random.sum(1, keepdim=True) + shares) / 2
         found.append(_climb(emission, few, shares, constraint, EM_STEPS))
-    best = sorted(found, key=_likelihood, reverse=True)[:FINALISTS]
-    emission, _ = max((_climb(start, few, shares, constraint, EM_MOST) for start, _ in best), key=_likelihood)
+    best = sorted(found, key=itemgetter(1), reverse=True)[:FINALISTS]
+    emission, _ = max((_climb(start, few, shares, constraint, EM_MOST) for start, _ in best), key=itemgetter(1))
     emission, _ = _climb(emission, shown, shares, constraint, EM_STEPS)
     values, log_likelihood = _expect(emission, shown, constraint)
     rows = torch.zeros(len(clusters), n_values, dtype=torch.float64)
@@ -60,10 +61,6 @@ def _log_models(constraint: Constraint) -> float:
     """The logarithm of the number of models."""
     uniform = {v.name: torch.full((1, v.size), 1 / v.size, dtype=torch.float64).log() for v in constraint.variables}
     return float(constraint.log_prob(uniform)) - float(sum(p[0, 0] for p in uniform.values()))
-
-
-def _likelihood(found: tuple[torch.Tensor, float]) -> float:
-    return found[1]
 
 
 def _climb(

@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-import torch
-
 from gedi.errors import GediError
 from gedi.settings import Natural, Positive, Rule, at_most
 from gedi.training.config import GuardConfig, SamplerConfig
-from gedi.training.state import LINES, Counters
+from gedi.training.state import LINES, Counters, Tensors, group
 
-Packed = tuple[dict[str, torch.Tensor], dict[str, Any]]  # a packed TrainState: tensors and counters
+Packed = tuple[Tensors, dict[str, Any]]  # a packed TrainState: tensors and counters
 COLDEST = 0.01  # warn about samplers colder than this
 CALM = 0.1  # a state is worth going back to if every number is below this share of its limit
 # How two warnings begin: the report recognises them and words them differently.
@@ -195,8 +193,7 @@ class Guard:
         counters = {"events": self.events, "tries": self.tries, "total": self.total, "rate": self.rate, "good": good}
         return {f"good/{name}": value for name, value in tensors.items()}, {"guard": counters}
 
-    def unpack(self, tensors: dict[str, torch.Tensor], counters: dict[str, Any]) -> None:
+    def unpack(self, tensors: Tensors, counters: dict[str, Any]) -> None:
         kept = counters["guard"]
         self.events, self.tries, self.total, self.rate = kept["events"], kept["tries"], kept["total"], kept["rate"]
-        good = {k.removeprefix("good/"): v for k, v in tensors.items() if k.startswith("good/")}
-        self.good = (good, kept["good"]) if kept["good"] is not None else None
+        self.good = (group(tensors, "good"), kept["good"]) if kept["good"] is not None else None

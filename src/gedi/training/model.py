@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from gedi.data.pictures import usual_ends, values_of_bytes
 from gedi.data.scaled_rows import Rows, joined
 from gedi.data.table_rows import fill_gaps
 from gedi.errors import DataError, RunError
+from gedi.files.reading import nested
 from gedi.nets import GediNet
 from gedi.objectives.clustering import cluster_log_probs
 from gedi.objectives.generative import density_of
@@ -35,7 +35,7 @@ MOST_TYPICAL = 10_000  # rows that `TrainedModel.set_typical_parts` looks at
 class TrainedModel:
     """Networks, scaling and settings in one place; all methods take and return the user's units."""
 
-    net: GediNet
+    net: GediNet  # put in evaluation mode; its weights take no gradients
     scaler: Scaler
     config: TrainingConfig
     n_clusters: int
@@ -51,7 +51,7 @@ class TrainedModel:
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._frozen = copy.deepcopy(self.net).eval().requires_grad_(False)
+        self.net.eval().requires_grad_(False)
 
     def __repr__(self) -> str:
         weights = sum(value.numel() for value in self.net.parameters())
@@ -104,11 +104,9 @@ class TrainedModel:
     @property
     def iterations(self) -> int:
         """Iterations of both steps: those taken or, if the results (an untrusted file) do not say, their limits."""
-        stages = self.results.get("stages")
         total = 0
         for name in TRAINED:
-            stage = stages.get(name) if isinstance(stages, dict) else None
-            taken = stage.get("iterations") if isinstance(stage, dict) else None
+            taken = nested(self.results, "stages", name, "iterations")
             total += taken if type(taken) is int else getattr(self.config, name).iterations
         return total
 
@@ -127,7 +125,7 @@ class TrainedModel:
         if not self.has_clusters:
             return np.eye(self.n_clusters)[np.zeros(len(x), dtype=int)]
         tau = temperature(self.config.objective)
-        return self._chunks(x, lambda rows: cluster_log_probs(self._frozen.scores(rows).double(), tau).exp())
+        return self._chunks(x, lambda rows: cluster_log_probs(self.net.scores(rows).double(), tau).exp())
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Cluster of every row."""
@@ -146,8 +144,7 @@ class TrainedModel:
     @property
     def least_log_density(self) -> float | None:
         """Rows with a lower log p are in no cluster; None: all are. Checked, as the results file is untrusted."""
-        told = self.results.get("outliers")
-        least = told.get("least_log_density") if isinstance(told, dict) else None
+        least = nested(self.results, "outliers", "least_log_density")
         return least if self.has_density and type(least) is float and math.isfinite(least) else None
 
     def set_outliers(self, x: np.ndarray, share: float) -> None:
@@ -160,22 +157,22 @@ class TrainedModel:
 
     def transform(self, x: np.ndarray) -> np.ndarray:
         """g(x), the embedding."""
-        return self._chunks(x, self._frozen.embed)
+        return self._chunks(x, self.net.embed)
 
     def represent(self, x: np.ndarray) -> np.ndarray:
         """enc(x), the representation under all heads: what a linear probe reads."""
-        return self._chunks(x, self._frozen.encoder)
+        return self._chunks(x, self.net.encoder)
 
     def score_samples(self, x: np.ndarray) -> np.ndarray:
         """Unnormalised log density; higher is more likely."""
-        return self._chunks(x, self._frozen.log_density)
+        return self._chunks(x, self.net.log_density)
 
     def log_density_parts(self, x: np.ndarray) -> np.ndarray:
-        """The terms that log p is the sum of, [n, terms]: the energy and the mixture it stands on, or log p alone."""
-        return self._chunks(x, self._frozen.density.parts)
+        """The terms that add up to log p, [n, terms]: the energy and the mixture under it, or log p alone."""
+        return self._chunks(x, self.net.density.parts)
 
     def typicality(self, x: np.ndarray) -> np.ndarray:
-        """How near the terms of log p are to those of the training rows; higher is more typical, 0 is most.
+        """How near the terms of log p are to those of the training rows; higher is more typical, and 0 is the highest.
 
         Foreign images may be too likely to be data, and a term of log p that is too low may be offset by one that is
         too high. So each term counts by its distance from its median, in standard deviations.
@@ -191,14 +188,14 @@ class TrainedModel:
         """Measure the median and the standard deviation of each term of log p, [2, terms], over scaled rows."""
         n = min(MOST_TYPICAL, len(rows))
         places = torch.arange(n) * len(rows) // n
-        parts = self._blocks(lambda some: rows[places[some]], n, self._frozen.density.parts)
+        parts = self._blocks(lambda some: rows[places[some]], n, self.net.density.parts)
         parts = parts[np.isfinite(parts).all(axis=1)]
         found = np.stack([np.median(parts, axis=0), np.maximum(parts.std(axis=0), 1e-12)])
         self.typical_parts = torch.from_numpy(found)
 
     def ood_score(self, x: np.ndarray) -> np.ndarray:
         """-||d log p / dx||, the paper's criterion (Appendix J), in scaled units; higher is more in-distribution."""
-        return self._chunks(x, lambda rows: -self._frozen.score(rows).norm(dim=1))
+        return self._chunks(x, lambda rows: -self.net.score(rows).norm(dim=1))
 
     def sample(self, n: int, *, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
         """``n`` samples of p_Psi: exact draws if it has them, or chains after ``steps`` Langevin steps.
@@ -209,14 +206,14 @@ class TrainedModel:
         if n < 1:
             raise DataError(f"The number of samples must be at least 1, got {n}.")
         generator = torch.Generator().manual_seed(seed)
-        drawn = self._frozen.density.sample(n, generator)
+        drawn = self.net.density.sample(n, generator)
         if drawn is not None:
             return self.scaler.inverse(drawn.numpy(), dtype=np.float64)
         return self.rows_of(self._move(self._starts(n, generator, fresh), steps, generator))
 
     def sample_paths(self, n: int, *, frames: int, seed: int = 0, steps: int = 100, fresh: bool = False) -> np.ndarray:
         """The paths of ``n`` chains, [n, frames, d]: where they start, and where they are at equal intervals."""
-        if self._frozen.density.sample(1, torch.Generator()) is not None:
+        if self.net.density.sample(1, torch.Generator()) is not None:
             raise DataError("This density draws samples directly, without chains, so there are no paths to show.")
         generator = torch.Generator().manual_seed(seed)
         states = [self._starts(n, generator, fresh)]
@@ -228,7 +225,7 @@ class TrainedModel:
     def _starts(self, n: int, generator: torch.Generator, fresh: bool) -> torch.Tensor:
         trained = density_of(self.config.objective)
         if fresh or (trained is not None and not trained.needs_samples):
-            drawn = self._frozen.density.first_draws(n, generator)
+            drawn = self.net.density.first_draws(n, generator)
             if drawn is not None:
                 return drawn
         if fresh:
@@ -237,7 +234,7 @@ class TrainedModel:
 
     def _move(self, chains: torch.Tensor, steps: int, generator: torch.Generator) -> torch.Tensor:
         with threads_for(self.config.net):
-            return langevin_in_blocks(self._frozen, chains, self.config.sampler, self.box, generator, steps=steps)
+            return langevin_in_blocks(self.net, chains, self.config.sampler, self.box, generator, steps=steps)
 
     @torch.no_grad()
     def rows_of(self, chains: torch.Tensor) -> np.ndarray:
@@ -250,10 +247,7 @@ class TrainedModel:
         density, blur = density_of(self.config.objective), self.config.sampler.data_noise
         if density is not None and density.denoises and blur:
             with threads_for(self.config.net):
-                parts = [
-                    some + blur**2 * self._frozen.score(some)
-                    for some in chains.split(self._frozen.encoder.rows_at_once)
-                ]
+                parts = [some + blur**2 * self.net.score(some) for some in chains.split(self.net.encoder.rows_at_once)]
             margin = self.config.sampler.box_margin
             chains = Box(self.box.low + margin, self.box.high - margin).clamp(torch.cat(parts))
         return self.scaler.inverse(chains.numpy(), dtype=np.float64)

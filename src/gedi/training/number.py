@@ -110,7 +110,7 @@ def find_number(
 
 
 def evidence_of_graph(
-    rows: np.ndarray, most: int, rng: np.random.Generator, report: Report | None = None
+    rows: np.ndarray, most: int, rng: np.random.Generator, report: Report | None
 ) -> dict[int, Evidence]:
     """Cuts of the graph of neighbours and Gaussian mixtures of both halves; and the *eigengap* (von Luxburg, 2007).
 
@@ -125,11 +125,7 @@ def evidence_of_graph(
 
 
 def evidence_of_table(
-    x: np.ndarray,
-    words: Sequence[Sequence[int]],
-    most: int,
-    rng: np.random.Generator,
-    report: Report | None = None,
+    x: np.ndarray, words: Sequence[Sequence[int]], most: int, rng: np.random.Generator, report: Report | None
 ) -> dict[int, Evidence]:
     """Mixtures of Gaussians and frequencies of words, fitted to each half and judged by the *likelihood* of the other.
 
@@ -206,5 +202,6 @@ def split_in_halves(rows: np.ndarray, most: int, rng: np.random.Generator) -> Ha
 
 def _graph(rows: np.ndarray, most: int) -> Graph:
     near = nearest_neighbours(rows, NEIGHBOURS).places
-    ends = [rows[near[:, i]] for i in range(near.shape[1])]
-    return graph_of(rows, ends, most, nodes=StartConfig.nodes, seed=0, fewest=StartConfig.fewest)
+    return graph_of(
+        rows, [rows[nearest] for nearest in near.T], most, nodes=StartConfig.nodes, seed=0, fewest=StartConfig.fewest
+    )

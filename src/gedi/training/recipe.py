@@ -50,7 +50,7 @@ def all_losses(run: Engine, batch: Batch) -> Losses:
     """All terms of Eq. 10 on a batch: two augmented views x, x' and the end of a walk x''."""
     terms, iteration = due_terms(run), run.state.iteration
     walks = iteration % run.config.dam.every == 0 and uses_walks(terms)
-    walked = run.walk(batch.x)[0] if walks else None
+    walked = run.walk(batch.x) if walks else None
     samples = run.samples(len(batch.x)) if density_of(terms) else None
     if any(term.relabels(iteration) for term in terms.values()):
         relabel(run)

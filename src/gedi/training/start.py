@@ -43,10 +43,9 @@ def find_start(run: Engine, kind: str) -> np.ndarray:
 
 def cut_of_walks(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """Cut the graph of DAM's walks over the density."""
-    c, places = run.config.start, some_places(len(run.x), seed)
-    some = run.x[torch.from_numpy(places).to(run.x.device)]
-    ends = [run.walk(some, alone=True)[0].cpu().numpy() for _ in range(c.walks)]
-    graph = graph_of(some.cpu().numpy(), ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+    c = run.config.start
+    some, ends = walks_from(run, some_places(len(run.x), seed))
+    graph = graph_of(some, ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
     cut = graph.cut(n_clusters, seed)
     return np.concatenate([cut.labels(x.cpu().numpy()) for x in run.x.split(START_ROWS)])
 
@@ -55,8 +54,7 @@ def cut_of_neighbours(run: Engine, n_clusters: int, seed: int) -> np.ndarray:
     """Cut the graph of nearest neighbours."""
     c, x, near = run.config.start, run.directions, neighbour_pairs(run, seed)
     some = x[some_places(len(x), seed)]
-    ends = [some[near[:, k]] for k in range(near.shape[1])]
-    graph = graph_of(some, ends, n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
+    graph = graph_of(some, [some[nearest] for nearest in near.T], n_clusters, nodes=c.nodes, seed=seed, fewest=c.fewest)
     return graph.cut(n_clusters, seed).labels(x)
 
 
@@ -88,6 +86,13 @@ STARTS: dict[str, Callable[[Engine, int, int], np.ndarray]] = {
     "kmeans": kmeans_of_rows,
     "mixture": mixture_of_rows,
 }
+
+
+def walks_from(run: Engine, places: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The rows at ``places``, and where each of several walks from them ends."""
+    some = run.x[torch.from_numpy(places).to(run.x.device)]
+    walks = range(run.config.start.walks)
+    return some.cpu().numpy(), [run.walk(some, alone=True).cpu().numpy() for _ in walks]
 
 
 def neighbour_pairs(run: Engine, seed: int = 0) -> np.ndarray:

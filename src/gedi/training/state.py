@@ -117,21 +117,23 @@ def unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> Non
         raise CheckpointError(f"The checkpoint does not belong to this run: {why}.") from error
 
 
-def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> None:
-    def group(name: str) -> Tensors:
-        return {k.removeprefix(f"{name}/"): v for k, v in tensors.items() if k.startswith(f"{name}/")}
+def group(tensors: Tensors, name: str) -> Tensors:
+    """The tensors NAME/..., without NAME/."""
+    return {k.removeprefix(f"{name}/"): v for k, v in tensors.items() if k.startswith(f"{name}/")}
 
-    state.net.load_state_dict(group("net"))
-    state.average.load_state_dict(group("average"))
+
+def _unpack(state: TrainState, tensors: Tensors, counters: dict[str, Any]) -> None:
+    state.net.load_state_dict(group(tensors, "net"))
+    state.average.load_state_dict(group(tensors, "average"))
     device = state.buffer.chains.device
     state.optimiser.moments = {}
-    for key, value in group("optimiser").items():
+    for key, value in group(tensors, "optimiser").items():
         place, name = key.split("/")
         # Copies, here and below: the optimiser must not change the packed state, which a rollback may need.
         state.optimiser.moments.setdefault(int(place), {})[name] = value.to(device, copy=True)
     state.buffer.chains = tensors["buffer"].to(device, copy=True)
     state.generator.set_state(tensors["rng"])
-    state.judged = {name: value.to(device, copy=True) for name, value in group("judged").items()}
+    state.judged = {name: value.to(device, copy=True) for name, value in group(tensors, "judged").items()}
     for name in OPTIONAL:
         setattr(state, name, tensors[name].to(device, copy=True) if name in tensors else None)
     for known in fields(Counters):
