@@ -31,6 +31,8 @@ WRITTEN = {
     sign: re.compile(rf"^(\d*|[1-9]\d{{0,2}}({re.escape(other)}\d{{3}})+)({re.escape(sign)}\d*)?$")
     for sign, other in (".,", ",.")
 }
+# A date such as 3/14/24 or 14-Mar-24, whose format pandas does not guess.
+SHORT_YEAR = re.compile(r"^\d{1,2}(?:([./])\d{1,2}\1|([- ])[A-Za-z]{3}\2)\d\d(?P<time> \d{1,2}:\d\d)?$")
 GROUPED = {sign: re.compile(rf"^[1-9]\d{{0,2}}({re.escape(sign)}\d{{3}})+$") for sign in ",."}
 
 
@@ -110,7 +112,9 @@ class Cells:
         order = (True, False) if by_point else (False, True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about cells in the other order: the shares below decide
-            formats = dict.fromkeys(guess(cell, dayfirst=first) for first in order for cell in few)
+            formats = dict.fromkeys(
+                _short_year(cell, first) or guess(cell, dayfirst=first) for first in order for cell in few
+            )
         shares = {
             form: float(pd.to_datetime(known, format=form, errors="coerce", utc=True).notna().mean())
             for form in formats
@@ -136,6 +140,16 @@ def number_in(cell: str) -> float | None:
         return None if "_" in cell else float(cell)  # float() also accepts 1_000
     except ValueError:
         return None
+
+
+def _short_year(cell: str, day_first: bool) -> str | None:
+    """The format of a date whose year has two digits, such as 3/14/24 or 14-Mar-24; None for anything else."""
+    found = SHORT_YEAR.match(cell)
+    if found is None:
+        return None
+    between = found[1] or found[2]
+    day = ("%d", "%b") if found[2] else ("%d", "%m") if day_first else ("%m", "%d")
+    return between.join([*day, "%y"]) + (" %H:%M" if found["time"] else "")
 
 
 def _decimal_separator(body: Any) -> str | None:
