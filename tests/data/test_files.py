@@ -143,6 +143,8 @@ def test_the_y_of_whole_numbered_points_is_a_feature(text):
         ("1,red\n2,blue\n", "column 2 is not numeric .*'red'"),
         ("a,b\n1,2\n1,1_000\n", "column 'b' is not numeric"),
         ("a,b\n1,2\n1,2,3\n", "Line 3 .* has 3 values, but the first line has 2"),
+        ("a,b,a\n1,2,3\n4,5,6\n", "several columns named 'a'"),
+        ("a,label,label\n1,2,3\n4,5,6\n", "several columns named 'label'"),
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("a,b\n", "no rows"),
@@ -201,6 +203,12 @@ def test_missing_cells_are_left_for_the_check_of_rows(text):
     with pytest.raises(DataError, match=r"2 NaN.*row 1, column 0"):
         check_rows(data.x, n_clusters=2)
     with pytest.raises(DataError, match=r"2 NaN.*row 1, column 'a'"):
+        check_rows(data.x, n_clusters=2, names=data.feature_names)
+
+
+def test_infinite_cells_are_left_for_the_check_of_rows(text):
+    with pytest.raises(DataError, match=r"1 inf.*row 1, column 'b'"):
+        data = load(text("a,b\n1,2\n3,inf\n"))
         check_rows(data.x, n_clusters=2, names=data.feature_names)
 
 

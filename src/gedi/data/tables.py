@@ -85,7 +85,10 @@ class TableFile:
             kept = [i for i in range(len(names)) if i != label and i not in gone]
         if not kept:
             raise DataError(f"{self.path} has no columns left besides labels and dropped columns: keep at least one.")
-        return Chosen(kept, label)
+        chosen = Chosen(kept, label)
+        asked = {names[i] for i in chosen.places}
+        check_names((name for name in names if name in asked), self.path)
+        return chosen
 
     def _find_label(self, wanted: str | None, gone: Sequence[int]) -> int | None:
         """The column that the caller names, or 'label', or 'y' if it holds classes and there is no 'x' beside it."""
