@@ -208,6 +208,10 @@ def test_representations_are_short(fitted):
 def test_samples_are_reproducible(fitted):
     assert np.array_equal(fitted.sample(5, random_state=1), fitted.sample(5, random_state=1))
     assert not np.array_equal(fitted.sample(5, random_state=1), fitted.sample(5, random_state=2))
+    assert not np.array_equal(fitted.sample(5, random_state=None), fitted.sample(5, random_state=None))
+    assert fitted.sample(5, random_state=np.random.RandomState(1)).shape == (5, 2)
+    with pytest.raises(ValueError, match=r"whole number of at least 1, got 2\.5"):
+        fitted.sample(2.5)
 
 
 # ---- folders ----
@@ -276,6 +280,8 @@ def test_a_constant_column_warns_and_works():
         (Path("photos"), {}, r"pass gedi\.data\.load\('photos'\)\.x"),
         (None, {}, "X is NoneType, not rows"),
         ({"a": [1, 2]}, {}, "X is dict, not rows"),
+        (iter(X), {}, "X is .*iterator, not rows"),
+        (np.ma.masked_array(X, mask=np.eye(120, 2) > 0), {}, "2 NaN"),
         (pd.DataFrame({"a": ["x"]}), {}, "X has one row, but clusters need at least two"),
         (X[:, 0], {}, "2-D"),
         (X, {"n_clusters": 0}, "n_clusters"),
@@ -284,6 +290,7 @@ def test_a_constant_column_warns_and_works():
         (X, {"method": "jemm"}, r"'jemm'.*\bjem\b"),
         (X, {"training": {"dam.stepps": 1}}, r"dam\.stepps.*nearest.*dam\.steps"),
         (X, {"training": {"dam.steps": "many"}}, r"dam\.steps"),
+        (X, {"training": 5}, "training must map settings to values"),
         (X, {"n_init": 0}, "n_init must be a positive"),
         (X, {"n_init": 2.5}, r"n_init must be .* whole number, got 2\.5"),
     ],

@@ -19,6 +19,7 @@ from gedi.commands.arguments import (
     natural,
     number,
     one_of,
+    path,
     port,
     seconds,
     seed,
@@ -101,7 +102,7 @@ def build_parser() -> Parser:
 
     fit = command("fit", run_fit, "find the clusters in DATA and train a model of it", "gedi fit rows.csv --out my-run")
     data = fit.add_argument_group("data")
-    data.add_argument("data", metavar="DATA", help=DATA_HELP)
+    data.add_argument("data", type=path, metavar="DATA", help=DATA_HELP)
     data.add_argument("--drop", type=column_names, default=[], metavar="COLUMN,COLUMN", help="columns to exclude")
     data.add_argument("--label-column", metavar="COLUMN", help="column of labels, used for evaluation only")
     data.add_argument("--raw", action="store_true", help="refuse tables that hold anything but numbers")
@@ -119,7 +120,7 @@ def build_parser() -> Parser:
     model.add_argument("--constraint", metavar="FILE", help="rule that consecutive rows must satisfy (docs/logic.md)")
     model.add_argument("--seed", type=seed, default=0, help=SEED_HELP)
     run = fit.add_argument_group("run")
-    run.add_argument("--out", required=True, metavar="RUN", help="new folder for the run")
+    run.add_argument("--out", type=path, required=True, metavar="RUN", help="new folder for the run")
     run.add_argument("--resume", action="store_true", help="resume RUN if it exists, or start it")
     run.add_argument("--save-every", type=seconds, default=SAVE_EVERY, metavar="SECONDS", help=SAVE_HELP)
     run.add_argument("--tensorboard", action="store_true", help="also write RUN/tensorboard (pip install tensorboard)")

@@ -220,14 +220,17 @@ class GEDI(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Base
         """-||d log p / dx||, the paper's criterion; higher is more in-distribution. Untrained without a density."""
         return self._model().ood_score(self._rows(X))
 
-    def sample(self, n_samples: int = 1, *, random_state: int = 0) -> Any:
+    def sample(self, n_samples: int = 1, *, random_state: Any = 0) -> Any:
         """New rows [n_samples, d] drawn from the model's density; an image is a row of all its pixels.
 
-        After a fit on a data frame that is not all plain numbers, a data frame with the same columns and units.
+        The same ``random_state`` gives the same rows, None other rows every time. After a fit on a data frame that is
+        not all plain numbers, a data frame with the same columns and units.
         Methods without a density ("swav", "barlow", ...) never train it: their samples say nothing about the data.
         """
         model = self._model()
-        rows = model.sample(n_samples, seed=random_state)
+        is_seed = isinstance(random_state, numbers.Integral)
+        seed = random_state if is_seed else check_random_state(random_state).randint(2**31 - 1)
+        rows = model.sample(n_samples, seed=int(seed))
         if model.table is None or model.table.is_plain:
             return rows
         return pandas().DataFrame(model.table.decode(rows))

@@ -42,6 +42,11 @@ def test_an_impossible_number_of_clusters_is_refused(refused, home, clusters, ex
     assert expected in refused("fit", home / "rows.csv", "--n-clusters", clusters, "--out", "run", *tiny)
 
 
+@pytest.mark.parametrize("words", [["photos\udcff", "--out", "run"], ["moons", "--out", "run\udcff"]])
+def test_a_name_that_is_not_utf8_is_refused(refused, words, tiny):
+    assert r"\udcff is not valid UTF-8" in refused("fit", *words, "--n-clusters", 2, *tiny)
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [

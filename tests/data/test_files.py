@@ -105,6 +105,9 @@ def test_npz_problems(tmp_path):
         ("1.5,2\n3,4.25\n-5,6\n", "a.csv"),
         ("1.5;2\n3;4.25\n-5;6\n", "a.csv"),
         ("1.5\t2\n3\t4.25\n-5\t6\n", "a.tsv"),
+        ("1.5\t2\n3\t4.25\n-5\t6\n", "a.csv"),
+        ("one|two\n1.5|2\n3|4.25\n-5|6\n", "a.csv"),
+        ("sep=;\r\none;two\r\n1.5;2\r\n3;4.25\r\n-5;6\r\n", "a.csv"),
         ("\ufeffone,two\n1.5, 2\n3,4.25\n\n-5,6", "a.csv"),
         ('"one","0"\n1.5,2\n3,4.25\n-5,6\n', "a.CSV"),
     ],
@@ -155,6 +158,10 @@ def test_the_y_of_whole_numbered_points_is_a_feature(text):
         ("1,red\n2,blue\n", "column 2 is not numeric .*'red'"),
         ("a,b\n1,2\n1,1_000\n", "column 'b' is not numeric"),
         ("a,b\n1,2\n1,2,3\n", "Line 3 .* has 3 values, but the first line has 2"),
+        ("a,b,a\n1,2,3\n4,5,6\n", "several columns named 'a'"),
+        ("a,label,label\n1,2,3\n4,5,6\n", "several columns named 'label'"),
+        ("sep=;\na;b\n1;2\n1;2;3\n", "Line 4 .* has 3 values, but the first line has 2"),
+        (f'a,b\n1,"{"2" * 140_000}\n3,4\n', "A cell of .* has more than 131,072 characters"),
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("a,b\n", "no rows"),
@@ -213,6 +220,12 @@ def test_missing_cells_are_left_for_the_check_of_rows(text):
     with pytest.raises(DataError, match=r"2 NaN.*row 1, column 0"):
         check_rows(data.x, n_clusters=2)
     with pytest.raises(DataError, match=r"2 NaN.*row 1, column 'a'"):
+        check_rows(data.x, n_clusters=2, names=data.feature_names)
+
+
+def test_infinite_cells_are_left_for_the_check_of_rows(text):
+    with pytest.raises(DataError, match=r"1 inf.*row 1, column 'b'"):
+        data = load(text("a,b\n1,2\n3,inf\n"))
         check_rows(data.x, n_clusters=2, names=data.feature_names)
 
 

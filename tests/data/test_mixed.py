@@ -54,6 +54,13 @@ def test_every_kind_of_column_is_recognised(frame):
         (["0,123", "0,456", "0,7"], [0.123, 0.456, 0.7], ""),
         (["1e-3", "2", "-.5"], [0.001, 2, -0.5], ""),
         (["5 m2", "7 m2", "8 m2"], [5, 7, 8], "m2"),
+        (["12.50-", "3.20", "1,200.00 -"], [-12.5, 3.2, -1200], ""),
+        (["(1,250)", "(7)", "38"], [-1250, -7, 38], ""),
+        (["\u22122.5", "3", "\u22121"], [-2.5, 3, -1], ""),
+        (["₹1,200", "₹7.5", "(₹3)"], [1200, 7.5, -3], "₹"),
+        (["R$ 12,50", "R$ 7,25", "R$ 1.234,00"], [12.5, 7.25, 1234], "R$"),
+        (["１２", "３.５", "７"], [12, 3.5, 7], ""),
+        (["1.5k", "20k", "0"], [1.5, 20, 0], "k"),
     ],
 )
 def test_numbers_as_people_write_them(cells, expected, unit):
@@ -80,7 +87,15 @@ def surprises():
 
 
 @pytest.mark.parametrize(
-    "cells", [["C01", "C02"], ["ABC123", "ABC124"], ["12a", "13b"], ["1 km", "2 m"], ["+32 470 12", "+32 471 99"]]
+    "cells",
+    [
+        ["C01", "C02"],
+        ["ABC123", "ABC124"],
+        ["12a", "13b"],
+        ["1 km", "2 m"],
+        ["+32 470 12", "+32 471 99"],
+        ["1.2k", "800"],
+    ],
 )
 def test_words_with_digits_are_not_numbers(cells):
     assert column_of(Cells(pd.Series(cells * 10)), "a").kind == "category"
@@ -93,6 +108,10 @@ def test_words_with_digits_are_not_numbers(cells):
         (["3/4/2021", "25/4/2021"], "%d/%m/%Y"),
         (["3/4/2021", "4/25/2021"], "%m/%d/%Y"),
         (["3.4.2021", "5.4.2021"], "%d.%m.%Y"),
+        (["14.03.24", "05.11.98"], "%d.%m.%y"),
+        (["3/14/24", "11/5/98"], "%m/%d/%y"),
+        (["14/03/24 10:30", "05/11/98 09:05"], "%d/%m/%y %H:%M"),
+        (["14-Mar-24", "05-Nov-98"], "%d-%b-%y"),
         (["2021-03-01 10:00:00", "2022-03-01 11:20:05"], "%Y-%m-%d %H:%M:%S"),
     ],
 )
@@ -243,6 +262,13 @@ def test_a_column_that_holds_something_else_is_refused(tmp_path, frame, trained)
     frame.drop(columns="place").to_csv(tmp_path / "new.csv")
     with pytest.raises(DataError, match="no column 'place'"):
         load(tmp_path / "new.csv", table=trained)
+
+
+@pytest.mark.parametrize(("trained_on", "new"), [("18.48", "7,31"), ("18,48", "7.31"), ("1,848.00", "7,31")])
+def test_a_separator_that_training_did_not_have_is_never_dropped(trained_on, new):
+    column = column_of(Cells(pd.Series([trained_on, f"3{trained_on[1:]}"] * 10)), "spend")
+    with pytest.raises(DataError, match=rf"Column 'spend' of .* must hold numbers, .*'{new}'"):
+        column.encode(Cells(pd.Series([new, new])), surprises())
 
 
 @pytest.mark.parametrize("keep", [False, True])

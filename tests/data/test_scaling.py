@@ -41,6 +41,12 @@ def test_times_1000_plus_500_gives_the_same_numbers():
     assert np.allclose(Scaler().fit(x).transform(x), Scaler().fit(x * 1000 + 500).transform(x * 1000 + 500), atol=1e-6)
 
 
+@pytest.mark.parametrize("mode", ["global", "feature"])
+def test_numbers_whose_squares_are_zero_are_scaled_like_others(mode):
+    x = rows()
+    assert np.allclose(Scaler().fit(x, mode).transform(x), Scaler().fit(x * 1e-300, mode).transform(x * 1e-300))
+
+
 def test_global_keeps_geometry_and_feature_does_not():
     x = rows()
     scaled = Scaler().fit(x).transform(x)

@@ -1,5 +1,6 @@
 """The number of clusters: found from the rows alone, the same every time, and with a word on how sure it is."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -57,6 +58,15 @@ def test_combinations_of_words_are_not_counted():
     x[:, 0] = np.random.default_rng(1).normal(size=len(x))
     silent = find_number(x[:, [0, *words[3], *words[4]]], config, 0, words=[[1, 2, 3, 4], [5, 6, 7, 8]])
     assert silent.sure == "no clear clusters"
+
+
+def test_one_column_of_few_words_gives_no_warnings():
+    frame = pd.DataFrame({"colour": ["red", "green", "blue"] * 40})
+    x, table = read_frame(frame, "X")
+    config = configure(None, "gedi", n_features=x.shape[1], has_words=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert find_number(x, config, 0, words=table.words, table=table).sure == "no clear clusters"
 
 
 def test_rows_with_gaps_are_not_a_cluster():

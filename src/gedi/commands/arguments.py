@@ -116,6 +116,16 @@ def one_of(what: str, names: Iterable[str]) -> Callable[[str], str]:
     return convert
 
 
+def path(text: str) -> str:
+    """The name of a file or folder, which a run keeps in files of UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = text.encode("utf-8", "backslashreplace").decode()
+        raise argparse.ArgumentTypeError(f"the name {shown} is not valid UTF-8: rename it") from None
+    return text
+
+
 def clusters(text: str) -> int | str:
     """A number of clusters, or 'auto' to find it from the rows."""
     if text == AUTO:

@@ -17,12 +17,22 @@ MOST_DIGITS = 10  # after the decimal separator
 GUESSES = 20  # cells to guess a date's format from
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")  # in microseconds
 BETWEEN = " '’\u00a0\u202f"  # characters that group digits, besides comma and point
+CURRENCY = r"(?:[A-Z]{0,2}\$|[€£¥\u20a0-\u20cf])"
 NUMBER = re.compile(
-    r"^(?P<before>[$€£¥]|[A-Z]{3}\s)?\s*"
-    rf"(?P<sign>[+-]?)\s*(?P<before2>[$€£¥])?\s*(?P<digits>\d{{1,3}}([{BETWEEN}]\d{{3}})+([.,]\d+)?|\d[\d.,]*|[.,]\d+)"
+    rf"^(?P<before>{CURRENCY}|[A-Z]{{3}}\s)?\s*"
+    rf"(?P<sign>[+-]?)\s*(?P<before2>{CURRENCY})?\s*(?P<digits>\d{{1,3}}([{BETWEEN}]\d{{3}})+([.,]\d+)?|\d[\d.,]*|[.,]\d+)"
     r"(?P<power>[eE][+-]?\d+)?"
-    r"\s*(?P<after>[^\d\s.,][^\d]{0,11}[23]?)?$"
+    r"\s*(?P<after>[^\d\s.,+-][^\d]{0,11}[23]?)?$"
 )
+NEGATIVE = re.compile(r"^\(([^()]*)\)$|^([^-]*\d)\s*-$")  # (5) and 5-, as accountants write -5
+MULTIPLES = {"k", "K", "M", "Mio", "Mrd", "mn", "bn", "Bn"}  # beside them, a number without a unit is another number
+# Digits in groups or not at all, by the decimal separator: in '18,12' the comma is none that groups digits.
+WRITTEN = {
+    sign: re.compile(rf"^(\d*|[1-9]\d{{0,2}}({re.escape(other)}\d{{3}})+)({re.escape(sign)}\d*)?$")
+    for sign, other in (".,", ",.")
+}
+# A date such as 3/14/24 or 14-Mar-24, whose format pandas does not guess.
+SHORT_YEAR = re.compile(r"^\d{1,2}(?:([./])\d{1,2}\1|([- ])[A-Za-z]{3}\2)\d\d(?P<time> \d{1,2}:\d\d)?$")
 GROUPED = {sign: re.compile(rf"^[1-9]\d{{0,2}}({re.escape(sign)}\d{{3}})+$") for sign in ",."}
 
 
@@ -55,7 +65,8 @@ class Cells:
     @cached_property
     def _parts(self) -> Any:
         """Sign, digits, unit and so on of every number."""
-        return self.text.str.extract(NUMBER)
+        cells = self.text.str.replace("\u2212", "-").str.replace(NEGATIVE, r"-\1\2", regex=True)
+        return cells.str.extract(NUMBER)
 
     def number_format(self) -> dict[str, Any] | None:
         """How the cells write numbers, as fields of a `Column`; None if they hold something else."""
@@ -72,7 +83,7 @@ class Cells:
             return None
         body = parts["digits"].str.replace(f"[{BETWEEN}]", "", regex=True)
         decimal = _decimal_separator(body)
-        if decimal is None:
+        if decimal is None or np.isfinite(self.numbers(str(unit), decimal)).sum() < NEARLY_ALL * len(parts):
             return None
         decimals = body.str.rpartition(decimal).pipe(lambda split: split[2].where(split[1] != "", "")).str.len()
         digits = None if decimals.max() > MOST_DIGITS or (parts["power"] != "").any() else int(decimals.max())
@@ -84,11 +95,12 @@ class Cells:
             return self.column.to_numpy(dtype=np.float64, na_value=np.nan)
         filled = self._parts.fillna("")
         units = filled["before"].str.strip() + filled["before2"] + filled["after"].str.strip()
-        grouping = "." if decimal == "," else ","
-        body = filled["digits"].str.replace(f"[{BETWEEN}{grouping}]", "", regex=True).str.replace(decimal, ".")
-        values = pandas().to_numeric(filled["sign"] + body + filled["power"], errors="coerce")
-        known = self._parts["digits"].notna() & units.isin(["", unit])
-        return values.where(known).to_numpy(dtype=np.float64, na_value=np.nan)
+        body = filled["digits"].str.replace(f"[{BETWEEN}]", "", regex=True)
+        is_written = body.str.match(WRITTEN[decimal])
+        body = body.str.replace("." if decimal == "," else ",", "").str.replace(decimal, ".")
+        values = np.array([number_in(cell) for cell in filled["sign"] + body + filled["power"]], dtype=np.float64)
+        known = units.isin([unit] if unit in MULTIPLES else ["", unit]) | (values == 0)
+        return np.where(self._parts["digits"].notna() & is_written & known, values, np.nan)
 
     def date_format(self) -> str | None:
         """The format of the dates (as for strftime); None if the cells hold something else."""
@@ -100,7 +112,9 @@ class Cells:
         order = (True, False) if by_point else (False, True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about cells in the other order: the shares below decide
-            formats = dict.fromkeys(guess(cell, dayfirst=first) for first in order for cell in few)
+            formats = dict.fromkeys(
+                _short_year(cell, first) or guess(cell, dayfirst=first) for first in order for cell in few
+            )
         shares = {
             form: float(pd.to_datetime(known, format=form, errors="coerce", utc=True).notna().mean())
             for form in formats
@@ -126,6 +140,16 @@ def number_in(cell: str) -> float | None:
         return None if "_" in cell else float(cell)  # float() also accepts 1_000
     except ValueError:
         return None
+
+
+def _short_year(cell: str, day_first: bool) -> str | None:
+    """The format of a date whose year has two digits, such as 3/14/24 or 14-Mar-24; None for anything else."""
+    found = SHORT_YEAR.match(cell)
+    if found is None:
+        return None
+    between = found[1] or found[2]
+    day = ("%d", "%b") if found[2] else ("%d", "%m") if day_first else ("%m", "%d")
+    return between.join([*day, "%y"]) + (" %H:%M" if found["time"] else "")
 
 
 def _decimal_separator(body: Any) -> str | None:

@@ -140,10 +140,14 @@ def no_such_column(where: Path | str, name: str, names: list[str], *, of_trainin
 def _as_float64(x: Any, *, images: bool) -> np.ndarray:
     if "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(x):  # without scipy, x cannot be sparse
         raise DataError("Sparse data is not supported: pass x.toarray(), if that fits in memory.")
+    if issubclass(type(x), np.ma.MaskedArray):  # what is masked is missing
+        x = x.astype(np.float64).filled(np.nan)
     try:
         rows = np.asarray(x)
     except ValueError as error:  # rows of unequal length
         raise DataError("The rows have unequal lengths: every row needs the same number of values.") from error
+    if rows.dtype.kind == "O" and rows.ndim == 0:
+        raise DataError(f"X is {type(x).__name__}, not rows: pass an array [n, d], images or a pandas DataFrame.")
     if rows.dtype.kind == "O":
         return _objects_as_float64(rows)
     if rows.dtype.kind == "c":

@@ -95,7 +95,7 @@ def _numeric(name: str, values: np.ndarray, text: Any, *, kind: Any, **more: Any
 
 def numbers_rows(name: str, values: np.ndarray) -> bool:
     """Whether numbers only count the rows, or are unique in a column that is named like an id."""
-    if np.isnan(values).any() or (values % 1).any():
+    if not np.isfinite(values).all() or (values % 1).any():
         return False
     enough = len(values) >= FEWEST_IDS or bool(NO_NAME.match(name))
     counts = enough and bool((np.diff(values) == 1).all()) and values[0] in (0, 1)

@@ -13,6 +13,7 @@ from gedi.errors import ConfigError, DataError
 Mode = Literal["global", "feature", "pixels", "none"]
 
 NUMBERS_AT_ONCE = 1 << 20  # numbers converted to float64 at a time: images in bytes would take eight times the memory
+TINY = 1e-150  # columns of numbers below it are measured in larger units, because their squares would be zero
 FAR = 1e15  # in units of the spread: values beyond are clipped, as float32 ends at 3e38
 
 
@@ -50,14 +51,14 @@ class Scaler:
             black, white = black_and_white(x)
             self.centre, self.scale = np.full(x.shape[1], (black + white) / 2), np.array((white - black) / 2)
             return self
-        self.centre, variance, largest = _moments(x, axis=0 if self.mode == "feature" else None)
+        self.centre, variance, largest, unit = _moments(x, axis=0 if self.mode == "feature" else None)
         if self.mode == "global":  # one centre too, so that images can be shifted before or after scaling
-            variance = variance + self.centre.var()
+            variance = variance + (self.centre / unit).var()
             self.centre = np.full_like(self.centre, self.centre.mean())
         elif together:
             for places in map(list, together):
                 variance[places] = variance[places].sum()
-        std = np.sqrt(variance)
+        std = np.sqrt(variance) * unit
         # The mean of a constant column is off by a rounding error, which must not become its scale.
         rounding = 10 * np.finfo(np.float64).eps * largest
         self.scale = np.where(std > rounding, std, 1.0)
@@ -116,13 +117,17 @@ def black_and_white(x: np.ndarray) -> tuple[float, float]:
     return (low, high) if high > low else (low - 1.0, low + 1.0)
 
 
-def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any]:
-    """The mean of every column, then the variance around it and the largest absolute value, per column or of all."""
+def _moments(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, Any, Any, Any]:
+    """The mean of every column; per column or of all, the variance around it, the largest absolute value and the unit.
+
+    The variance is in this unit. It is 1, unless the numbers are `TINY`.
+    """
     firsts = ((block.sum(axis=0), np.abs(block).max(axis=axis)) for block in _float64_blocks(x))
     total, largest = reduce(lambda one, other: (one[0] + other[0], np.maximum(one[1], other[1])), firsts)
     centre = total / len(x)
-    squares = reduce(np.add, (((block - centre) ** 2).sum(axis=axis) for block in _float64_blocks(x)))
-    return centre, squares / (len(x) if axis == 0 else x.size), largest
+    unit = np.where((largest > 0) & (largest < TINY), largest, 1.0)
+    squares = reduce(np.add, ((((block - centre) / unit) ** 2).sum(axis=axis) for block in _float64_blocks(x)))
+    return centre, squares / (len(x) if axis == 0 else x.size), largest, unit
 
 
 def _float64_blocks(x: np.ndarray) -> Iterator[np.ndarray]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from gedi.data.cell_values import MOST_DIGITS, Cells, date_in, number_in
-from gedi.data.checks import few, no_such_column
+from gedi.data.checks import TOO_LARGE, few, no_such_column
 from gedi.errors import DataError, warn_user
 from gedi.settings import Share, make
 
@@ -229,7 +229,7 @@ class TableRecipe:
 
 def plain_recipe(names: Sequence[str], rows: np.ndarray) -> TableRecipe:
     """The recipe of columns that are plain numbers."""
-    medians = np.median(rows, axis=0)
+    medians = np.median(rows.clip(-TOO_LARGE, TOO_LARGE), axis=0)  # infinite numbers are refused later
     return TableRecipe(
         [Column(name=str(name), kind="number", fill=float(fill)) for name, fill in zip(names, medians, strict=True)]
     )

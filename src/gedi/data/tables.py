@@ -6,9 +6,11 @@ A file may be larger than memory.
 from __future__ import annotations
 
 import codecs
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from csv import Error as CsvError
+from csv import field_size_limit
 from csv import reader as csv_reader
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +25,8 @@ from gedi.errors import DataError, warn_user
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".xlsx")
 UTF8 = "utf-8-sig"  # with or without a byte-order mark
+COMMAS = ",;\t|"  # what may separate cells: the most frequent one in the first line
+SEPARATOR = re.compile(r"^sep=([^\w\s]|\t)\r?\n", re.IGNORECASE)  # a first line that tells Excel what does
 READ_ROWS = 4096  # at a time
 ENCODING_BYTES = 1 << 20  # bytes read at a time to find the encoding
 UNPACKED_BYTES = 1 << 30  # of an Excel file, which is an archive
@@ -85,7 +89,10 @@ class TableFile:
             kept = [i for i in range(len(names)) if i != label and i not in gone]
         if not kept:
             raise DataError(f"{self.path} has no columns left besides labels and dropped columns: keep at least one.")
-        return Chosen(kept, label)
+        chosen = Chosen(kept, label)
+        asked = {names[i] for i in chosen.places}
+        check_names((name for name in names if name in asked), self.path)
+        return chosen
 
     def _find_label(self, wanted: str | None, gone: Sequence[int]) -> int | None:
         """The column that the caller names, or 'label', or 'y' if it holds classes and there is no 'x' beside it."""
@@ -217,18 +224,19 @@ def text_lines(path: Path, encoding: str, *, skip: int = 0) -> Iterator[list[str
     width = 0
     try:
         with path.open(newline="", encoding=encoding) as file:
-            first = file.readline()
-            file.seek(0)
-            comma = ";" if first.count(";") > first.count(",") else ","
-            lines = csv_reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else comma)
+            first, before = file.readline(), 1
+            told = SEPARATOR.match(first)
+            if told is None:
+                file.seek(before := 0)
+            comma = told[1] if told else "\t" if path.suffix.lower() == ".tsv" else max(COMMAS, key=first.count)
+            lines = csv_reader(file, delimiter=comma)
             for line in lines:
                 if not any(cell.strip() for cell in line):
                     continue
                 width = width or len(line)
                 if len(line) != width:
-                    raise DataError(
-                        f"Line {lines.line_num} of {path} has {len(line)} values, but the first line has {width}."
-                    )
+                    place = f"Line {before + lines.line_num} of {path}"
+                    raise DataError(f"{place} has {len(line)} values, but the first line has {width}.")
                 if skip:
                     skip -= 1
                 else:
@@ -236,6 +244,11 @@ def text_lines(path: Path, encoding: str, *, skip: int = 0) -> Iterator[list[str
     except UnicodeError as error:
         raise _not_utf8(path) from error
     except CsvError as error:
+        if "field limit" in str(error):
+            raise DataError(
+                f"A cell of {path} has more than {field_size_limit():,} characters: close its quotation mark, or "
+                "leave that column out of the file."
+            ) from error
         raise DataError(f"{path} is not a table of comma-separated values ({error}): save it as .csv.") from error
 
 

@@ -30,7 +30,7 @@ def write_whole(path: Path, data: bytes) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all; a failure is a RunError."""
     try:
-        write_whole(path, text.encode())
+        write_whole(path, text.encode("utf-8", "backslashreplace"))  # file names need not be valid text
     except OSError as error:
         raise RunError(f"{path} could not be written: {error.strerror}.") from error
 

@@ -54,7 +54,7 @@ def write_page(html: str, path: Path) -> Path:
     if os.path.lexists(path) and not _is_ours(path):
         raise DataError(f"{path} already exists and is not a report: use another name, or remove it.")
     try:
-        write_whole(path, html.encode())
+        write_whole(path, html.encode("utf-8", "backslashreplace"))  # file names need not be valid text
     except OSError as error:
         raise RunError(f"{path} could not be written: {error.strerror}.") from error
     return path

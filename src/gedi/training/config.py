@@ -267,6 +267,8 @@ def override(
     config = copy.deepcopy(config)
     terms: dict[str, Any] = {family: asdict(term) for family, term in config.objective.items()}
     for change in changes:
+        if not isinstance(change, Mapping):
+            raise ConfigError(f"training must map settings to values, such as {{'dam.steps': 5}}, got {change!r}.")
         given = _nested(change, "training.")
         if given.keys() >= settings.types_of(TrainingConfig).keys():
             terms.clear()

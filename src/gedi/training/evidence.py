@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 from sklearn.cluster import k_means
+from sklearn.exceptions import ConvergenceWarning
 
 FOLDS = 5
 EVIDENCE_ROWS = 2_000  # if there are more, a random subset of this size is used
@@ -115,7 +117,9 @@ def held_out_log_likelihood(x: np.ndarray, labels: np.ndarray, words: Sequence[S
 
 def best_mixture(rows: Explained, x: np.ndarray, k: int, *, tries: int, seed: int = 0) -> Clusters:
     """Clusters that explain the rows best, by EM from several runs of k-means on the scaled rows ``x``."""
-    starts = [np.asarray(k_means(x, k, n_init=1, random_state=seed + i)[1]) for i in range(tries)]  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer than k different rows
+        starts = [np.asarray(k_means(x, k, n_init=1, random_state=seed + i)[1]) for i in range(tries)]  # type: ignore[arg-type]
     found = [_by_expectation_maximisation(rows, np.eye(k)[labels]) for labels in starts]
     return max(found, key=lambda one: one[1])[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -203,8 +204,8 @@ class TrainedModel:
         Chains continue those of training. If training used none, or with ``fresh``, new ones start from the density's
         mixture; without a mixture, those of ``fresh`` start uniformly in the box.
         """
-        if n < 1:
-            raise DataError(f"The number of samples must be at least 1, got {n}.")
+        if not isinstance(n, numbers.Integral) or n < 1:
+            raise DataError(f"The number of samples must be a whole number of at least 1, got {n!r}.")
         generator = torch.Generator().manual_seed(seed)
         drawn = self.net.density.sample(n, generator)
         if drawn is not None:
