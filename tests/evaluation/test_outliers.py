@@ -27,10 +27,30 @@ def test_units_do_not_matter():
     assert tail_scores(TRAIN, rows) == pytest.approx(tail_scores(1000 * TRAIN + 3, 1000 * rows + 3))
 
 
-def test_the_combined_score_is_a_mean_of_ranks_among_the_training_rows():
-    assert outlier_scores(Round(), TRAIN, np.array([[50.0, 50, 50]])) == pytest.approx(1.0)
-    assert outlier_scores(Round(), TRAIN, np.zeros((1, 3))) < 0.05
-    assert outlier_scores(Round(), TRAIN, TRAIN).mean() == pytest.approx(0.5)
+def test_a_row_that_is_usual_by_both_scores_has_0_and_the_units_of_log_p_do_not_matter():
+    class Scaled(Round):
+        def score_samples(self, x):
+            return 7 * super().score_samples(x) - 3
+
+    assert outlier_scores(Round(), TRAIN, np.zeros((1, 3))) == 0.0
+    assert outlier_scores(Scaled(), TRAIN, TRAIN) == pytest.approx(outlier_scores(Round(), TRAIN, TRAIN))
+
+
+def test_one_of_the_two_scores_is_enough():
+    class Ring:
+        def score_samples(self, x):
+            return -np.square(np.linalg.norm(x, axis=1) - 3) / 0.02
+
+    angles = np.random.default_rng(0).uniform(0, 2 * np.pi, 500)
+    ring = 3 * np.stack([np.cos(angles), np.sin(angles)], axis=1) + np.random.default_rng(1).normal(0, 0.1, (500, 2))
+    in_the_middle, far_away = outlier_scores(Ring(), ring, np.array([[0.0, 0.0], [9.0, 9.0]]))
+    assert min(in_the_middle, far_away) > outlier_scores(Ring(), ring, ring).max()
+
+    class Blind:
+        def score_samples(self, x):
+            return np.zeros(len(x))
+
+    assert outlier_scores(Blind(), TRAIN, np.full((1, 3), 9.0)) > outlier_scores(Blind(), TRAIN, TRAIN).max()
 
 
 @pytest.mark.parametrize("rows", [np.zeros((4, 2)), np.zeros(3)])

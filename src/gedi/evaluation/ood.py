@@ -57,9 +57,6 @@ def foreign_rows(rows: np.ndarray, *, seed: int = 0) -> dict[str, np.ndarray]:
     return {"uniform noise": noise, "shuffled columns": rng.permuted(rows, axis=0)}
 
 
-TAILS = 3  # weight of the tails beside log p, chosen on the tables of table-anomaly
-
-
 def tail_scores(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """How extreme the values of rows [n, d] are among those of ``train`` [m, d]; higher is more extreme.
 
@@ -78,18 +75,18 @@ def tail_scores(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def outlier_scores(model: Any, train: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """How unusual rows [n, d] are, from 0 to 1: the mean of their ranks among the training rows by log p and tails.
+    """How unusual rows [n, d] are, by log p and by the tails of their columns; 0 for rows that are usual in both.
 
-    ``model`` is a fitted `GEDI` or its `TrainedModel`. A rank is the share of training rows that are less unusual. Most
-    outliers of real tables have extreme values, so tails count `TAILS` times; log p adds those whose values are
-    unusual only in combination.
+    ``model`` is a fitted `GEDI` or its `TrainedModel`. Many outliers of real tables have extreme values, which tails
+    find; log p finds those that lie in a gap, or whose values are unusual only in combination. Both count by how far
+    they exceed their median over the training rows, on a logarithmic scale, so that one of them is enough.
     """
-    by_density = _ranks(-model.score_samples(train), -model.score_samples(rows))
-    by_tails = _ranks(tail_scores(train, train), tail_scores(train, rows))
-    return (by_density + TAILS * by_tails) / (1 + TAILS)
+    by_density = _excess(-model.score_samples(train), -model.score_samples(rows))
+    by_tails = _excess(tail_scores(train, train), tail_scores(train, rows))
+    return np.log1p(by_density) + np.log1p(by_tails)
 
 
-def _ranks(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    ordered = np.sort(train)
-    left, right = np.searchsorted(ordered, rows, side="left"), np.searchsorted(ordered, rows, side="right")
-    return (left + right) / (2 * len(ordered))
+def _excess(train: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """How far scores lie above the median of the training rows' scores, in units of their interquartile range."""
+    low, middle, high = np.quantile(train, [0.25, 0.5, 0.75])
+    return np.maximum(rows - middle, 0.0) / ((high - low) or 1.0)

@@ -257,12 +257,12 @@ def table_anomaly(request: Request) -> Outcome:
         notes=[
             f"Every detector is trained on {LEARNED:.0%} of the rows, anomalies included, without labels, and scored "
             "on the rest. Seeds change the split.",
-            "GEDI, combined: the mean of a row's ranks among the training rows by log p and, three times, by the tails "
-            "of its columns (gedi.evaluation.outlier_scores). GEDI, gradient: the paper's criterion. column tails: "
+            "GEDI, combined: log p and the tails of a row's columns, each by how far it exceeds the median of the "
+            "training rows (gedi.evaluation.outlier_scores). GEDI, gradient: the paper's criterion. column tails: "
             "those alone, which need no model.",
             f"GEDI uses its defaults with {N_CLUSTERS} clusters, on the columns as they are; the others see "
             "standardised columns.",
-            "We chose the combination using the labels of six of these tables.",
+            "We chose the combination using the labels of six of these tables, and outliers planted in four shapes.",
         ],
         measure=functools.partial(measure_detector, folder=folder),
     )
