@@ -112,13 +112,14 @@ def test_state_round_trip_and_seed():
 @BOTH
 def test_it_works_under_the_heads(kind):
     torch.manual_seed(0)
-    gedi = new_net(kind(3, 8), representation=8, embedding=8, projector_hidden=16, n_clusters=10)
-    x = images()
+    encoder = ImageEncoder((32, 32, 3), 8, kind)
+    gedi = new_net(encoder, representation=8, embedding=8, projector_hidden=16, n_clusters=10)
+    x = images().flatten(1)
     assert gedi.log_density(x).shape == (4,) and gedi.scores(x).shape == (4, 10)
     gradient = gedi.score(x)
     moved = gedi.double().log_density(x.double() + 1e-5 * gradient.double())
     slope = (moved - gedi.log_density(x.double())) / 1e-5
-    assert torch.allclose(slope, gradient.double().square().flatten(1).sum(1), rtol=1e-3)
+    assert torch.allclose(slope, gradient.double().square().sum(1), rtol=1e-3)
 
 
 @pytest.mark.parametrize("shape", [(4, 1, 32, 32), (4, 3, 7, 32), (4, 3, 32), (4, 32, 32, 3)])
