@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gedi import GEDI, runs
@@ -97,6 +98,16 @@ def test_two_clear_groups_are_found_by_default():
     labels = GEDI(n_clusters=2, random_state=0).fit(X).labels_
     assert len(set(labels[:60])) == len(set(labels[60:])) == 1
     assert labels[0] != labels[-1]
+
+
+@pytest.mark.slow
+def test_four_narrow_rings_are_found_though_walks_cross_between_them():
+    rng, sizes = np.random.default_rng(0), [90, 180, 270, 360]
+    angles = rng.uniform(0, 2 * np.pi, sum(sizes))
+    radii = np.repeat([1.0, 2, 3, 4], sizes)
+    rings = radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1) + rng.normal(0, 0.08, (900, 2))
+    labels = GEDI(n_clusters=4, random_state=0).fit(rings).labels_
+    assert adjusted_rand_score(np.repeat(range(4), sizes), labels) > 0.95
 
 
 def test_predictions_on_the_training_rows_are_the_labels(fitted):

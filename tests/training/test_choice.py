@@ -13,7 +13,16 @@ from gedi.data.neighbours import neighbour_table
 from gedi.nets import LinearHeads
 from gedi.training import choice, recipe, start
 from gedi.training.build import prepare
-from gedi.training.choice import HEAD, best_of, choose_clusters, compare, find_starts, place_clusters, unexplained
+from gedi.training.choice import (
+    HEAD,
+    best_of,
+    choose_clusters,
+    compare,
+    find_starts,
+    place_clusters,
+    together,
+    unexplained,
+)
 from gedi.training.config import override
 from gedi.training.engine import Engine
 from gedi.training.fit import fit_prepared
@@ -99,6 +108,11 @@ def test_views_score_all_heads_and_then_the_chosen_one(make_engine, tiny):
 
 
 # ---- the judgement of pairs ----
+
+
+def test_one_kind_of_pairs_that_separates_clusters_cleanly_is_enough():
+    assert together([0.1, 0.3]) == pytest.approx(0.2)
+    assert together([0.0, 0.3]) == together([0.3, 0.0]) == 0.0  # walks or neighbours across valleys they cannot see
 
 
 @pytest.mark.parametrize("seed", range(5))
