@@ -54,11 +54,6 @@ class Density(nn.Module, ABC):
         """d log p / dx, one row per sample."""
         return score(self.log_density, x)
 
-    def live_score(self, x: torch.Tensor, apply: Callable[[Function, torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """d log p / dx with its gradient for the weights; ``apply`` computes networks in the run's precision."""
-        x = x.requires_grad_()
-        return torch.autograd.grad(apply(self.log_density, x).sum(), x, create_graph=True)[0]
-
     def loss(self, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """CE(p, p_Psi) of Eq. 8 or a bound on it, averaged over the rows of ``x``; for models that can compute it."""
         raise NotImplementedError(f"{type(self).__name__} knows log p up to a constant only: its term has the loss.")
@@ -137,6 +132,7 @@ class UnnormalisedDensity(Density):
         return torch.stack([log_p - base, base], dim=1)
 
     def live_score(self, x: torch.Tensor, apply: Callable[[Function, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """d log p / dx with its gradient for the weights; ``apply`` computes networks in the run's precision."""
         x = x.requires_grad_()
         gradient = torch.autograd.grad(apply(self.inside, x).sum(), x, create_graph=True)[0]
         return self.framed_gradient(x.detach(), gradient)  # only f has weights to learn

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, cast
 import torch
 
 from gedi.nets import ClusterDensity, ContrastiveDensity, Density, FlowDensity, GediNet, VaeDensity
-from gedi.nets.densities import evaluating
+from gedi.nets.densities import UnnormalisedDensity, evaluating
 from gedi.nets.gedinet import energy_density
 from gedi.nets.mixture import Mixture
 from gedi.objectives.contrastive import Similarity, contrastive_log_density
@@ -175,6 +175,7 @@ class Denoising(Generative):
 
     def losses(self, views: Views) -> dict[str, Loss]:
         density, x = views.net.density, self.some_rows(views)
+        assert isinstance(density, UnnormalisedDensity)
         error = denoising_error(lambda x: density.live_score(x, views.apply), x, views.data_noise, views.noise)
         return {"denoising": Loss(views.gather(error.reshape(1)).mean(), self.weight)}
 
