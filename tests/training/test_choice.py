@@ -19,8 +19,8 @@ from gedi.training.choice import (
     choose_clusters,
     compare,
     find_starts,
+    over_kinds,
     place_clusters,
-    together,
     unexplained,
 )
 from gedi.training.config import override
@@ -111,8 +111,13 @@ def test_views_score_all_heads_and_then_the_chosen_one(make_engine, tiny):
 
 
 def test_one_kind_of_pairs_that_separates_clusters_cleanly_is_enough():
-    assert together([0.1, 0.3]) == pytest.approx(0.2)
-    assert together([0.0, 0.3]) == together([0.3, 0.0]) == 0.0  # walks or neighbours across valleys they cannot see
+    assert over_kinds({"rings": [0.0, 0.3], "cuts": [0.1, 0.2]}) == {"rings": 0.0, "cuts": pytest.approx(0.15)}
+    assert over_kinds({"rings": [0.3, 0.0], "cuts": [0.2, 0.1]}) == {"rings": 0.0, "cuts": pytest.approx(0.15)}
+
+
+def test_a_kind_of_pairs_by_which_all_clusterings_are_clean_does_not_replace_the_other():
+    shares = {"right": [0.02, 0.0], "wrong": [0.3, 0.0]}  # walks that end where they began
+    assert over_kinds(shares) == {"right": pytest.approx(0.01), "wrong": pytest.approx(0.15)}
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -139,10 +139,8 @@ def compare(run: Engine) -> tuple[str, np.ndarray, dict[str, float]]:
     pairs = [neighbour_pairs(run)]
     if walks:
         pairs += [walked_pairs(run) if run.state.pairs is None else run.state.pairs.cpu().numpy()]
-    judged = {
-        name: together([unexplained(labels[places], each) for each in pairs]) + broken(run, labels)
-        for name, labels in candidates.items()
-    }
+    shares = {name: [unexplained(labels[places], each) for each in pairs] for name, labels in candidates.items()}
+    judged = {name: share + broken(run, candidates[name]) for name, share in over_kinds(shares).items()}
     own = None if walks else "neighbours"
     compared = {name: share / CLEARLY if name == own else share for name, share in judged.items()}
     likely = dict.fromkeys(candidates, 0.0)
@@ -187,13 +185,19 @@ def unexplained(labels: np.ndarray, pairs: np.ndarray) -> float:
     return (both - alone) / alone if alone > 0 else 1.0
 
 
-def together(shares: Sequence[float]) -> float:
-    """The unexplained shares of all kinds of pairs in one: their mean, unless one kind hardly ever crosses a border.
+def over_kinds(shares: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The unexplained shares of every candidate, by each kind of pair, in one number.
 
-    Pairs are wrong about valleys that they are too coarse to see, such as walks between narrow rings. They cross such
-    valleys at random, and do not separate wrong clusters cleanly.
+    It is their mean, unless one kind hardly ever crosses a border of the candidate. Pairs cross valleys that they are
+    too coarse to see at random, as walks do between narrow rings, but do not separate wrong clusters cleanly. A kind by
+    which all candidates are clean, such as walks that end where they began, says nothing.
     """
-    return min(shares) if min(shares) <= CLEAN else float(np.mean(shares))
+    telling = [max(kind) > NEGLIGIBLE for kind in zip(*shares.values(), strict=True)]
+    clean = {
+        name: [share for share, tells in zip(mine, telling, strict=True) if tells and share <= CLEAN]
+        for name, mine in shares.items()
+    }
+    return {name: min(clean[name], default=float(np.mean(mine))) for name, mine in shares.items()}
 
 
 def entropy_of(p: np.ndarray) -> float:
