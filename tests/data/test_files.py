@@ -158,6 +158,8 @@ def test_the_y_of_whole_numbered_points_is_a_feature(text):
         ("1,red\n2,blue\n", "column 2 is not numeric .*'red'"),
         ("a,b\n1,2\n1,1_000\n", "column 'b' is not numeric"),
         ("a,b\n1,2\n1,2,3\n", "Line 3 .* has 3 values, but the first line has 2"),
+        ("Report 2024\na,b\n1,2\n", "has 2 values, but the first line has 1: if that is a title, delete it"),
+        ("Report,,\na,b,c\n1,2,3\n", "Only one of the 3 columns .* has a name, 'Report'. If it is a title"),
         ("a,b,a\n1,2,3\n4,5,6\n", "several columns named 'a'"),
         ("a,label,label\n1,2,3\n4,5,6\n", "several columns named 'label'"),
         ("sep=;\na;b\n1;2\n1;2;3\n", "Line 4 .* has 3 values, but the first line has 2"),

@@ -188,6 +188,8 @@ def _open_text(path: Path, wanted: Wanted) -> TableFile:
     for name in () if has_header else (wanted.label, *(wanted.dropped or ())):
         if name:
             raise DataError(f"{path} has no header line, so it has no column {name!r}.")
+    if has_header:
+        _refuse_title(path, [cell.strip() for cell in first])
     names = [(cell.strip() if has_header else "") or f"column {i + 1}" for i, cell in enumerate(first)]
 
     def frames(rows: int, places: Sequence[int]) -> Iterator[Any]:
@@ -197,6 +199,16 @@ def _open_text(path: Path, wanted: Wanted) -> TableFile:
             yield pandas().DataFrame([[line[i] for i in places] for line in some], columns=columns, dtype="object")
 
     return TableFile(path, names, frames, is_text=True, has_header=has_header)
+
+
+def _refuse_title(path: Path, names: Sequence[str]) -> None:
+    """Refuse a header that names one of three or more columns: the names of the columns are further down."""
+    named = [name for name in names if name]
+    if len(named) == 1 < len(names) - 1:
+        raise DataError(
+            f"Only one of the {len(names)} columns of {path} has a name, {named[0]!r}. If it is a title, delete the "
+            "lines above the names of the columns."
+        )
 
 
 def encoding_of(path: Path) -> str:
@@ -236,7 +248,8 @@ def text_lines(path: Path, encoding: str, *, skip: int = 0) -> Iterator[list[str
                 width = width or len(line)
                 if len(line) != width:
                     place = f"Line {before + lines.line_num} of {path}"
-                    raise DataError(f"{place} has {len(line)} values, but the first line has {width}.")
+                    hint = ": if that is a title, delete it." if width == 1 else "."
+                    raise DataError(f"{place} has {len(line)} values, but the first line has {width}{hint}")
                 if skip:
                     skip -= 1
                 else:
@@ -332,10 +345,9 @@ def _open_excel(path: Path) -> TableFile:
         raise DataError(f"Cannot read {path} as an Excel file: it is damaged, or not an .xlsx file.") from error
     sheet = sheet.dropna(how="all")
     # 'Unnamed: 3' is what pandas calls a column without a name.
-    names = [
-        f"column {i + 1}" if name.startswith("Unnamed: ") else name.strip()
-        for i, name in enumerate(map(str, sheet.columns))
-    ]
+    given = ["" if name.startswith("Unnamed: ") else name.strip() for name in map(str, sheet.columns)]
+    _refuse_title(path, given)
+    names = [name or f"column {i + 1}" for i, name in enumerate(given)]
     if not len(sheet):
         raise DataError(f"The first sheet of {path} has no rows: there is nothing to read.")
     sheet.columns = names
